@@ -5,10 +5,10 @@ use crate::engine::blocking::block_in_place::while_blocked;
 use crate::util::oneshot;
 use std::future::Future;
 
-/// Runs `future` to completion, blocking the calling thread. Like [`Runtime::block_on`](crate::Runtime::block_on), but
-/// for code that has no runtime, such as a library function that must wait. Inside a process this costs a thread, as
-/// [`Call::wait`](crate::Call::wait) does. In a [simulated test](mod@crate::test), the simulated processes run
-/// meanwhile.
+/// Runs `future` to completion, blocking the calling thread, like [`Runtime::block_on`](crate::Runtime::block_on). It
+/// is for code that has no runtime, such as a library function that must wait. Inside a process this costs a thread, as
+/// [`Call::wait`](crate::Call::wait) does. In a [simulated test](mod@crate::test), the simulated processes run in the
+/// meantime.
 ///
 /// ```
 /// assert_eq!(postroom::block_on(async { 1 + 2 }), 3);

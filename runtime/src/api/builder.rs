@@ -15,18 +15,18 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The environment variable for the number of workers; the builder takes precedence.
+/// The environment variable that sets the number of workers. The builder takes precedence over it.
 const WORKERS: &str = "POSTROOM_WORKERS";
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// The default number of threads beyond the workers, as in Tokio's blocking pool.
+/// The default number of threads in addition to the workers. Tokio's blocking pool has the same default.
 const BLOCKING_THREADS: usize = 512;
 
-/// The largest number that can be configured: more than a system supports.
+/// The largest number of such threads that can be configured. It is more than a system supports.
 const MOST_BLOCKING_THREADS: usize = 1 << 16;
 
-/// The allowed stack sizes, in bytes: a step of an empty process fits into the smallest.
+/// The allowed stack sizes, in bytes. The smallest is large enough for a step of an empty process.
 const STACKS: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 30;
 
 /// The default time for which an idle blocking thread is kept, as in Tokio.
@@ -62,7 +62,7 @@ pub struct Builder {
     hooks: Hooks,
     #[cfg(feature = "tokio")]
     tokio: TokioChoice,
-    /// The host's own node, if it is a logical node.
+    /// The logical node that the host belongs to. `None` if it belongs to the program's node.
     node: Option<NodeId>,
 }
 
@@ -74,7 +74,7 @@ impl Default for Builder {
 
 impl Builder {
     /// Returns a builder with the defaults: one worker for each core, or the number in `POSTROOM_WORKERS`; mailboxes
-    /// of [`Bound::DEFAULT`]; any number of processes.
+    /// with [`Bound::DEFAULT`]; and no limit on the number of processes.
     pub fn new() -> Self {
         let config = Config {
             name: "postroom".into(),
@@ -102,14 +102,13 @@ impl Builder {
         }
     }
 
-    /// Names the host; its threads carry the name too. The default is `postroom`. Several hosts may have the same
-    /// name.
+    /// Names the host. Its threads carry the name too. The default is `postroom`. Several hosts may have the same name.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.config.name = name.into();
         self
     }
 
-    /// Sets the number of workers, which is how many steps can run at once: from 1 to 1,024. Overrides
+    /// Sets the number of workers, from 1 to 1,024. It is the number of steps that can run at once. Overrides
     /// `POSTROOM_WORKERS`.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
@@ -131,8 +130,9 @@ impl Builder {
         self
     }
 
-    /// Sets the default timeout of calls by the host's processes, and of calls to them from outside of processes,
-    /// instead of [`DEFAULT_TIMEOUT`]: see [`Call::timeout`](crate::Call::timeout) for zero and [`Duration::MAX`].
+    /// Sets the default timeout of calls by the host's processes, and of calls to them from outside of processes.
+    /// Without this, it is [`DEFAULT_TIMEOUT`]. See [`Call::timeout`](crate::Call::timeout) for zero and
+    /// [`Duration::MAX`].
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.config.call_timeout = timeout;
         self
@@ -154,7 +154,8 @@ impl Builder {
         self
     }
 
-    /// Starts without workers: sync entries run on the spawner's thread, and messages queue until [`Runtime::resume`].
+    /// Builds the runtime without starting its workers. Until [`Runtime::resume`], messages are queued; sync entries do
+    /// run, on the spawner's thread.
     pub fn paused(mut self) -> Self {
         self.paused = true;
         self
@@ -171,8 +172,8 @@ impl Builder {
     /// reported to the [hook](Self::on_stall), and counted in
     /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). [`Duration::MAX`] disables this.
     ///
-    /// The host's watchdog notices a stall within 1.25 times the limit. It samples four times per limit, but no more
-    /// often than every 250 µs and no less often than every 2.5 ms, while any worker is busy; a sample costs some
+    /// The host's watchdog notices a stall within 1.25 times the limit. While any worker is busy, it samples four times
+    /// per limit, but no more often than every 250 µs and no less often than every 2.5 ms. A sample costs a few
     /// microseconds. It uses the system's time, even with a [virtual clock](Self::clock).
     ///
     /// ```
@@ -188,8 +189,8 @@ impl Builder {
         self
     }
 
-    /// Calls `hook` for each stalled step: when the stall is noticed and when the step has ended. The hook runs on a
-    /// thread that does nothing else; a second hook replaces the first. While it blocks, up to 256 reports are
+    /// Calls `hook` twice for each stalled step: when the stall is noticed, and when the step has ended. The hook runs
+    /// on a thread that does nothing else; a second hook replaces the first. While it blocks, up to 256 reports are
     /// queued; further ones are only counted in
     /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). A panic in it is contained.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
@@ -197,9 +198,9 @@ impl Builder {
         self
     }
 
-    /// Sets the maximum number of threads in addition to the workers, which is how many steps can block at a time, in
-    /// `ctx.blocking(…)` and in `.wait()`, while the workers run other processes. The number can be from 1 to
-    /// 65,536; the default is 512.
+    /// Sets the maximum number of threads in addition to the workers. It is the number of steps that can block at a
+    /// time, in `ctx.blocking(…)` and in `.wait()`, while the workers run other processes. It can be from 1 to 65,536;
+    /// the default is 512.
     ///
     /// Beyond that, an async `blocking` waits for a thread and a sync one blocks its worker. Only a `.wait()` for
     /// another process may exceed the limit, if all workers would be blocked otherwise.
@@ -245,20 +246,20 @@ impl Builder {
     /// Sets a hook for messages that no process will handle. It runs on the thread that encounters the message, so it
     /// should be short. A panic in it is contained. A second hook replaces the first.
     ///
-    /// For messages from other nodes, the hook runs on a separate thread, for one message at a time; while 65,536
-    /// messages wait there, further ones are only counted.
+    /// For messages from other nodes, the hook runs on a separate thread, for one message at a time. While 65,536
+    /// messages wait for it, further ones are only counted.
     pub fn on_dead_letter(mut self, hook: impl Fn(DeadLetter) + Send + Sync + 'static) -> Self {
         self.hooks.dead_letter = Some(Box::new(hook));
         self
     }
 
     /// Lets Tokio's sockets, timers, files and tasks work inside the processes and in [`Runtime::block_on`]: the host
-    /// has its own Tokio runtime, which ends with it.
+    /// has its own Tokio runtime, and that runtime ends with the host.
     ///
-    /// The workers drive it: an idle worker waits for events of the system there, and busy workers poll it regularly
-    /// between steps, so a socket wakes its process without a thread in between. Steps pay nothing for it. Tasks from
-    /// `tokio::spawn` run on the workers too, between two steps, and must not block, as in any Tokio program. While all
-    /// workers are in long steps, a thread of the host takes over.
+    /// The workers drive that Tokio runtime: an idle worker waits in it for events of the system, and busy workers poll
+    /// it regularly between steps, so a socket wakes its process without a thread in between. Steps do not become
+    /// slower. Tasks from `tokio::spawn` run on the workers too, between two steps, and must not block, as in any Tokio
+    /// program. While all workers are in long steps, a thread of the host drives it in their place.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -383,7 +384,7 @@ impl Builder {
         self.build_anywhere()
     }
 
-    /// Builds the runtime, even for a simulation, which takes the place of its workers.
+    /// Builds the runtime, for a simulation too. (A simulation takes the place of the runtime's workers.)
     pub(crate) fn build_anywhere(mut self) -> Result<Runtime, BuildError> {
         self.config.permits = self.count_workers()?;
         let Config { limit, mailbox, stall_limit, blocking_threads, stack, .. } = &self.config;

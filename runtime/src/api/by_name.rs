@@ -1,4 +1,4 @@
-//! Processes by the names of their types, entries and messages.
+//! Starting processes by the names of their types and entries, and sending to them by the names of their methods.
 
 use super::runtime::Host;
 #[cfg(feature = "serde")]
@@ -59,8 +59,8 @@ impl Host {
         });
     }
 
-    /// Like [`register_type_with`](Self::register_type_with), for processes with their own thread, on which `make`
-    /// runs: see [`Host::spawn_pinned`].
+    /// Like [`register_type_with`](Self::register_type_with), but for processes with their own thread. `make` runs on
+    /// that thread: see [`Host::spawn_pinned`].
     pub fn register_pinned_type<P: Actor>(self, name: impl Into<String>, make: impl Fn() -> P + Send + Sync + 'static) {
         if self.has_ended() {
             return;
@@ -134,9 +134,9 @@ impl Host {
         )
     }
 
-    /// Like [`start`](Self::start) with JSON inputs: an array in order, such as `[100, "text"]`, or an object by name,
-    /// such as `{"opening": 100, "owner": "text"}`; as text or as a [`serde_json::Value`]. The type of each input must
-    /// be `Deserialize`.
+    /// Like [`start`](Self::start), but with JSON inputs. They are an array with the inputs in order, such as `[100,
+    /// "text"]`, or an object with the inputs by name, such as `{"opening": 100, "owner": "text"}`, and are passed as
+    /// text or as a [`serde_json::Value`]. The type of each input must be `Deserialize`.
     ///
     /// # Errors
     /// Those of [`Host::start`], and an error for anything that is neither a JSON array nor a JSON object.
@@ -178,8 +178,9 @@ impl Host {
         self.send_by_name(to.into(), message, Inputs::values(inputs))
     }
 
-    /// Like [`send_to_method`](Self::send_to_method) with JSON inputs: an array in order, or an object by name; as text
-    /// or as a [`serde_json::Value`]. The type of each input must be `Deserialize`.
+    /// Like [`send_to_method`](Self::send_to_method), but with JSON inputs. They are an array with the inputs in order,
+    /// or an object with the inputs by name, and are passed as text or as a [`serde_json::Value`]. The type of each
+    /// input must be `Deserialize`.
     ///
     /// # Errors
     /// Those of [`Host::send_to_method`], and an error for anything that is neither a JSON array nor a JSON object.
@@ -202,7 +203,7 @@ impl Host {
         let Some(message_of) = self.host_record().registry.messages(kind.type_id) else {
             return Err(MessageError::Unregistered { pid: to, process: (kind.name)() });
         };
-        // If an upgrade has changed the type meanwhile, the message may be unhandled, as after any send.
+        // If an upgrade has changed the type in the meantime, the message may be unhandled, as after any send.
         message_of(message, inputs)?.send(to).map_err(MessageError::Refused)
     }
 }

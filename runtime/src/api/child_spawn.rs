@@ -8,7 +8,8 @@ use crate::process::{Process, guardian::Guardian};
 use crate::{Address, Pid, Running, Spawn, actor::spawn::SpawnProcess, slots::ProcessKind};
 use std::{any::Any, fmt::Display, panic::Location, sync::Arc};
 
-/// A record of a supervisor, whose type is unknown here: its registry of children, or one run of a child.
+/// A record that belongs to a supervisor: its registry of children, or one run of a child. This module does not know
+/// the record's type.
 pub(crate) type AnyRegistry = Arc<dyn Any + Send + Sync>;
 
 /// Spawns one child: the argument of the closure with which a supervisor or a pool creates its processes.
@@ -110,7 +111,7 @@ impl ChildSpawn {
         self.noted.clone()
     }
 
-    /// Records the PID of the child, for a child whose PID is an alias.
+    /// Records the PID of the child. Called for a child whose PID is an alias.
     pub(crate) fn note(&self, pid: Pid) {
         if let Some(noted) = &self.noted {
             let _first = noted.set(pid);
@@ -125,13 +126,13 @@ impl ChildSpawn {
 
 crate::util::debug::impl_debug!([] ChildSpawn, self => "ChildSpawn" { host: self.host, .. });
 
-/// A process spawned by a [`ChildSpawn`], as its entry returns it: an [`Address`], a [`Running`] (which is dropped;
-/// the process continues), or a [`Pid`].
+/// What the entry of a process that was spawned by a [`ChildSpawn`] returns: an [`Address`], a [`Running`] (it is
+/// dropped, and the process continues), or a [`Pid`].
 pub trait Spawned {
     /// The type of the process; `()` if it is unknown.
     type Process: KnownType;
 
-    /// Whether the child is a supervisor, which has a tree besides its process.
+    /// Whether the child is a supervisor. A supervisor has a tree in addition to its process.
     #[doc(hidden)]
     const IS_TREE: bool = false;
 

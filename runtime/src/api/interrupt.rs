@@ -5,7 +5,7 @@ use crate::sync::{Condvar, Mutex, OnceLock, lock, wait as wait_on};
 
 static INTERRUPTS: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
 
-/// Catches interrupts (ctrl-c, or a request to terminate), which then no longer end the program.
+/// Catches interrupts (ctrl-c, or a request to terminate). They then no longer end the program.
 ///
 /// [`Runtime::run_until_ctrl_c`](crate::Runtime::run_until_ctrl_c) does all of this in one call. A program that
 /// announces that it is ready should catch interrupts first: a reader of the announcement may send one at once.

@@ -51,7 +51,7 @@ pub struct Mailbox {
 struct MailboxOwner {
     cell: Mutex<TokenCell>,
     home: OnceLock<&'static SlotOwner>,
-    /// The timekeeper of the mailbox; threads keep no timers themselves.
+    /// The timekeeper of the mailbox, since threads keep no timers themselves.
     time_keeper: Mutex<Option<&'static dyn TimeKeeper>>,
     loss_limits: LossLimits,
 }
@@ -77,7 +77,7 @@ impl InUse {
         self.token.as_mut().unwrap_or_else(|| unreachable!("it is in use"))
     }
 
-    /// Parks the token until something arrives. Returns whether it could be parked.
+    /// Parks the token until something arrives. Returns true if it was parked.
     fn park_idle(mut self) -> bool {
         self.token = self.token.take().and_then(Token::park_idle);
         self.token.is_none()
@@ -127,7 +127,7 @@ impl Mailbox {
         Self::of_node(this_node(), None)
     }
 
-    /// Creates a mailbox of a node, with a timekeeper.
+    /// Creates a mailbox that belongs to a node and uses the given timekeeper.
     pub(crate) fn of_node(node: NodeId, time_keeper: Option<&'static dyn TimeKeeper>) -> Result<Self, SpawnError> {
         let mut token = TABLE.take().ok_or(SpawnError::Slots)?;
         let owner = lock(&UNUSED).pop().unwrap_or_else(MailboxOwner::new);
@@ -153,8 +153,8 @@ impl Mailbox {
         }
     }
 
-    /// Blocks the thread until there is a package. Inside a process, another thread runs the other processes
-    /// meanwhile.
+    /// Blocks the thread until there is a package. Inside a process, another thread runs the other processes in the
+    /// meantime.
     pub fn receive(&mut self) -> Package {
         while_blocked(|| block_on(self.received()))
     }
@@ -165,14 +165,14 @@ impl Mailbox {
         while_blocked(|| block_on_until(pin!(self.received()), deadline))
     }
 
-    /// Waits for a package, in async code. Cancel safe: no package is lost.
+    /// Waits for a package, in async code. Cancel safe: no package is lost if the future is dropped.
     pub async fn received(&mut self) -> Package {
         poll_fn(|context| self.poll_package(context)).await
     }
 
     fn poll_package(&mut self, context: &mut Context<'_>) -> Poll<Package> {
         loop {
-            // Cloned and dropped outside the lock: a waker runs code of its executor.
+            // The waker is cloned and dropped outside the lock, because it runs code of its executor.
             let mut waker = Some(context.waker().clone());
             let mut cell = lock(&self.owner.cell);
             let Some(token) = cell.token.take() else {
@@ -197,8 +197,8 @@ impl Mailbox {
                 continue;
             }
             if envelope.kind == NodeKind::Notice {
-                // The notice that a linked process has ended: the link is removed. Requests that arrived before the
-                // notice are handled first.
+                // A linked process has ended, and the link is removed. Requests that arrived before this notice are
+                // handled first.
                 self.take_controls(used.token());
                 if let Some(Ok(Control::Link(sent))) = envelope.payload.map(Payload::take::<Control>) {
                     receive(used.token(), *sent);
@@ -239,7 +239,7 @@ impl Mailbox {
     }
 }
 
-/// Handles a link message, which never ends the mailbox.
+/// Handles a link message. It never ends the mailbox.
 fn receive(token: &mut Token, sent: SentLinkMessage) {
     // SAFETY: this is the token, and nothing else accesses the cold state of a mailbox.
     let effect = unsafe { token.slot().receive(sent) };
@@ -262,7 +262,7 @@ impl MailboxOwner {
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        // The thread that took the token to wake the mailbox is about to return it.
+        // If a thread has taken the token to wake the mailbox, it is about to return it.
         let mut token = loop {
             if let Some(token) = lock(&self.owner.cell).token.take() {
                 break token.acquire();
@@ -284,7 +284,7 @@ impl Drop for Mailbox {
         }
         TABLE.take_back(token);
         let cell = std::mem::take(&mut *lock(&self.owner.cell));
-        // Disposed of outside the lock: a waker runs code of its executor.
+        // The waker is disposed of outside the lock, because it runs code of its executor.
         dispose(Site::MailboxWaker, cell.waker);
         lock(&UNUSED).push(self.owner);
         self.joined.drain(..).for_each(|join| join.notify(&ExitReason::Normal));
@@ -300,7 +300,7 @@ impl Stream for Mailbox {
     }
 }
 
-/// Accepts packages for itself only.
+/// Delivers each package to the mailbox itself, whatever its destination.
 impl Receiver for Mailbox {
     fn deliver(&self, package: Package) -> Result<(), Undeliverable> {
         route(package.readdressed(self.pid))

@@ -11,7 +11,7 @@ impl Host {
     /// Registers a process under a name. A process may have several names, and registering it again under its own name
     /// is not an error. The name is free again before the process's end is reported. The process may also belong to
     /// another host of the program, or be a stand-alone [`Mailbox`](crate::Mailbox). An [alias](Pid::is_alias) can have
-    /// a name too, which then leads to the alias's current target.
+    /// a name too. The name then leads to the alias's current target.
     ///
     /// Of several concurrent registrations of a name, only one succeeds.
     ///
@@ -89,7 +89,7 @@ impl Host {
         Ok(Address::new(self.scheduler().names.alias(&Name::new(name)?)))
     }
 
-    /// Returns a pointer whose PID stands for the process that `now` returns, which may be a process of this program or
+    /// Returns a pointer whose PID stands for the process that `now` returns. This may be a process of this program or
     /// of another node. `now` is called again for each send and each other operation. A pointer is for code that has
     /// names of its own, such as those of a cluster. While `now` returns `None`, messages are returned with
     /// [`SendFailure::UnknownName`], and calls fail.
@@ -131,7 +131,7 @@ impl Host {
         let mut message = message;
         loop {
             let Err(refused) = send(holder, message) else { return Ok(()) };
-            // The holder has ended; the name may have a new one.
+            // The holder has ended. The name may have a new holder.
             match (refused.reason, self.whereis(name)) {
                 (SendFailure::Gone(_), None) => return Err(SendError { reason: SendFailure::UnknownName, ..refused }),
                 (SendFailure::Gone(_), Some(next)) if next != holder => (holder, message) = (next, refused.message),
@@ -179,7 +179,7 @@ impl Host {
     }
 }
 
-/// Operations on the process's own host, which a machine that is driven by hand does not have.
+/// Operations on the process's own host. A machine that is driven by hand has no host.
 impl<P: Actor> Context<P> {
     /// Returns the holder of a name on the same host; `None` also in a machine that is driven by hand.
     pub fn whereis(&self, name: &str) -> Option<Pid> {

@@ -15,7 +15,7 @@ use crate::slots::{SendPolicy, TABLE};
 use crate::sync::Arc;
 use std::ptr;
 
-/// Keeps the last abnormal ends, stalls and dead letters of a host, until it is dropped: created by
+/// Keeps the most recent abnormal ends, stalls and dead letters of a host, until it is dropped. Created by
 /// [`Host::incidents`].
 ///
 /// ```
@@ -49,25 +49,25 @@ pub struct Incidents {
 }
 
 impl Incidents {
-    /// Returns the last ends for reasons other than [`Normal`](crate::ExitReason::Normal) and
+    /// Returns the most recent ends for reasons other than [`Normal`](crate::ExitReason::Normal) and
     /// [`Shutdown`](crate::ExitReason::Shutdown).
     pub fn ends(&self) -> Recent<AbnormalEnd> {
         self.rings.ends()
     }
 
-    /// Returns the last stalls. The report of a stall's end replaces that of its beginning.
+    /// Returns the most recent stalls. The report of a stall's end replaces that of its beginning.
     pub fn stalls(&self) -> Recent<KeptStall> {
         self.rings.stalls()
     }
 
-    /// Returns the last dead letters.
+    /// Returns the most recent dead letters.
     pub fn dead_letters(&self) -> Recent<LostMessage> {
         self.rings.lost()
     }
 
     /// Returns the number of incidents that the other methods neither return nor count, because another thread was
-    /// writing to the same place and a worker does not wait for it. This happens only during a flood of incidents; the
-    /// [statistics](Host::statistics) count all dead letters.
+    /// writing to the same place. (A worker does not wait for such a thread.) This happens only during a flood of
+    /// incidents; the [statistics](Host::statistics) count all dead letters.
     pub fn missed(&self) -> usize {
         self.rings.missed()
     }
@@ -81,11 +81,11 @@ impl Drop for Incidents {
 
 crate::util::debug::impl_debug!([] Incidents, self => "Incidents" { host: self.host, .. });
 
-/// The step that a thread runs, at the moment of the observation.
+/// The step that a thread ran at the moment of the observation.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RunningStep {
-    /// The thread, by its number in the host; threads of pinned processes follow the others.
+    /// The number of the thread in the host. The threads of pinned processes are numbered after the others.
     pub thread: usize,
     /// The state of the thread.
     pub state: ThreadState,
@@ -104,10 +104,11 @@ pub struct RunningStep {
 }
 
 impl Host {
-    /// Begins to keep the last `most` abnormal ends, and as many stalls and dead letters, until the result is
+    /// Begins to keep the most recent `most` abnormal ends, and as many stalls and dead letters, until the result is
     /// dropped. Several observers can do so at once. Hooks are called as usual.
     ///
-    /// Meanwhile each of these events costs its thread about a microsecond. Without observers, nothing is kept.
+    /// While there is an observer, each of these events costs its thread about a microsecond. Otherwise nothing is
+    /// kept.
     pub fn incidents(self, most: usize) -> Incidents {
         let rings = Arc::new(IncidentRings::new(most));
         self.scheduler().incidents.add(rings.clone());
@@ -140,7 +141,7 @@ impl Host {
     }
 }
 
-/// Describes what a thread runs, reading the PID before and after so that two processes are never mixed.
+/// Describes what a thread runs. Reads the PID before and after, so that two processes are never mixed.
 fn running_step(
     thread: usize,
     state: ThreadState,

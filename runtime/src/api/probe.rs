@@ -119,9 +119,9 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
         Some(expected(Self::open(package)))
     }
 
-    /// Returns the next message. With a manual clock, which is not advanced, it waits until the runtime is idle, and
-    /// at most one second more for outside threads; with another clock, at most ten seconds. Both limits are in
-    /// system time.
+    /// Returns the next message. With a manual clock, it waits until the runtime is idle, and at most one second more
+    /// for outside threads; the clock is not advanced. With another clock, it waits at most ten seconds. Both limits
+    /// are in system time.
     ///
     /// # Panics
     /// If no message arrives, or one of another type.
@@ -172,8 +172,8 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Probe<M, T, E> {
             let package = self.mailbox.receive_timeout(LIMIT);
             return package.ok_or(ProbeError::Nothing { expected: type_name::<M>(), waited: LIMIT });
         }
-        // By then, all messages from processes have arrived. This is so even if the wait fails, because a process may
-        // have sent a message and then run forever.
+        // After this, all messages from processes have arrived. The mailbox is checked even if the wait fails, because
+        // a process may have sent a message and then run forever.
         let idle = self.host.until_idle();
         if let Some(package) = self.mailbox.try_receive() {
             return Ok(package);

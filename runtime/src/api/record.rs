@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 /// The maximum duration of a recording.
 const MOST_DURATION: Duration = Duration::from_secs(3_600);
 
-/// The duration of a sample: a message whose handling takes longer is never contained in one sample. Shorter samples
-/// would wake an idle program more often.
+/// The duration of a sample. A message whose handling takes longer never fits into one sample. Shorter samples would
+/// wake an idle program more often.
 const SAMPLE: Duration = Duration::from_millis(10);
 
 /// The default time from one sample to the next, as a multiple of the duration of a sample. A message between two
@@ -55,7 +55,7 @@ pub enum RecordError {
     Memory {
         /// The requested number of bytes.
         came: usize,
-        /// The minimum, which a single thread needs.
+        /// The minimum: what a single thread needs.
         least: usize,
         /// The maximum.
         most: usize,
@@ -127,7 +127,7 @@ impl Host {
         recorder.start(self)
     }
 
-    /// Returns the first part of the PIDs of the host's processes.
+    /// Returns the part of the PID that all processes of the host have in common.
     fn place(self) -> NonZeroU64 {
         crate::Pid::new(self.node(), self.number(), 0, 0).place()
     }
@@ -153,12 +153,12 @@ impl Host {
     }
 }
 
-/// A recording that runs. It ends on drop.
+/// A recording in progress. It ends on drop.
 struct RunningSession {
     scheduler: &'static Scheduler,
     place: NonZeroU64,
     begun: Begun,
-    /// Open for as long as the recording runs, unless it takes samples.
+    /// The sample that is open for as long as the recording runs. `None` if a thread takes brief samples instead.
     sample: Option<OpenSample>,
 }
 
@@ -214,7 +214,7 @@ impl RecordingOptions {
         Ok(ActiveRecording { session, until: instant_now() + self.duration })
     }
 
-    /// Records for the whole duration, and blocks the thread meanwhile. The duration is in system time, even if the
+    /// Records for the whole duration, and blocks the thread while it does. The duration is in system time, even if the
     /// host has a virtual clock.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ impl RecordingOptions {
     }
 }
 
-/// A recording that runs. Dropping it ends the recording and discards the records.
+/// A recording in progress. Dropping it ends the recording and discards the records.
 #[must_use = "the recording ends when this is dropped"]
 pub struct ActiveRecording {
     session: RunningSession,
@@ -237,7 +237,7 @@ impl ActiveRecording {
         self.session.recorded(None)
     }
 
-    /// Blocks the thread until the time of the recording is over.
+    /// Blocks the thread until the duration of the recording has passed, and then ends the recording.
     pub fn wait(self) -> Recording {
         while_blocked(|| rest(self.until));
         self.stop()
@@ -317,24 +317,24 @@ impl FlightRecorder {
     /// `one_in - 1` times as long, and so on. The default is 100, at which message passing takes two to three percent
     /// longer. With 1 (or 0), everything is always recorded.
     ///
-    /// In a sample, everything is recorded; between two samples, only abnormal ends, stalls, suspensions and
-    /// blocking. The events [`SampleBegan`](crate::record::EventKind::SampleBegan) and
-    /// [`SampleEnded`](crate::record::EventKind::SampleEnded) mark the samples. Another sample is taken before the
-    /// [hook](Self::on_dump) is called, and while a [recording](Host::record) runs. A host with a virtual clock takes
-    /// no samples: everything is recorded.
+    /// In a sample, everything is recorded; between two samples, only abnormal ends, stalls, suspensions and blocking
+    /// are. The events [`SampleBegan`](crate::record::EventKind::SampleBegan) and
+    /// [`SampleEnded`](crate::record::EventKind::SampleEnded) mark the samples. An additional sample is taken before
+    /// the [hook](Self::on_dump) is called, and while a [recording](Host::record) runs. A host with a virtual clock
+    /// takes no samples: everything is recorded.
     pub fn sample(mut self, one_in: u32) -> Self {
         self.one_in = one_in;
         self
     }
 
-    /// Sets how much of the memory each thread has.
+    /// Sets the size of each thread's ring, which is a part of the [memory](Self::memory).
     pub fn thread_memory(mut self, bytes: usize) -> Self {
         self.memory.thread = bytes;
         self
     }
 
-    /// Calls `hook` with a snapshot when a step stalls and when a supervisor gives up, on a thread of its own, where it
-    /// may block. A panic in it is logged.
+    /// Calls `hook` with a snapshot when a step stalls and when a supervisor gives up. The hook runs on a thread of its
+    /// own, so it may block. A panic in it is logged.
     pub fn on_dump(mut self, hook: impl FnMut(DumpCause, Recording) + Send + 'static) -> Self {
         self.hook = Some(Box::new(hook));
         self
@@ -384,7 +384,8 @@ fn sample_thread(
                 return;
             }
             drop(sample);
-            // Measured, so that the sampled share is right however late the system wakes this thread.
+            // The duration of the sample is measured, so that the sampled share is right however late the system wakes
+            // this thread.
             let others = instant_now().saturating_duration_since(begun).saturating_mul(one_in - 1);
             if over.recv_timeout(others) != Err(RecvTimeoutError::Timeout) {
                 return;
@@ -398,7 +399,7 @@ fn sample_thread(
     Ok(running)
 }
 
-/// Starts the thread that calls the hook; it ends with the flight recording. Returns its trigger.
+/// Starts the thread that calls the hook, and returns its trigger. The thread ends with the flight recording.
 fn dump_thread(
     host: Host,
     session: &Arc<RunningSession>,
@@ -436,7 +437,7 @@ fn dump_thread(
     Ok(host.scheduler().recorder.on_dump(sender, every, skipped))
 }
 
-/// A flight recorder that runs. Dropping it ends the recording.
+/// A running flight recorder. Dropping it ends the recording.
 #[must_use = "the flight recorder ends when this is dropped"]
 pub struct FlightRecording {
     session: Arc<RunningSession>,
@@ -453,7 +454,8 @@ impl FlightRecording {
         self.session.recorded(Some(self.keep))
     }
 
-    /// Returns the number of causes for which the hook was not called, because of another call shortly before.
+    /// Returns the number of causes for which the hook was not called, because it was running or had been called
+    /// shortly before.
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }

@@ -27,14 +27,14 @@ use std::{any::TypeId, collections::BTreeMap, future::Future, ops::Deref, panic:
 #[derive(Clone, Copy)]
 pub struct Host {
     record: &'static HostRecord,
-    /// The generation of the record, which is reused for later hosts.
+    /// The generation of the record. (Records are reused for later hosts.)
     generation: u32,
     number: u16,
     node: NodeId,
 }
 
-/// The scheduler of a host, and the process types, groups, topics and upgrades that it has. Never freed, but reused,
-/// like the scheduler.
+/// The scheduler of a host, and the process types, groups, topics and upgrades that were registered on it. Never freed,
+/// but reused, like the scheduler.
 pub(crate) struct HostRecord {
     pub(crate) scheduler: &'static Scheduler,
     pub(crate) registry: Registry,
@@ -61,11 +61,11 @@ static UNUSED_RECORDS: World<Mutex<UnusedRecords>> =
 
 impl UnusedRecords {
     /// Takes out the records of hosts that are entirely gone. Returns them, and the nodes whose last host was one of
-    /// them, to be [forgotten](Router::forget) outside the lock.
+    /// them. The caller [forgets](Router::forget) these nodes outside the lock.
     fn look(&mut self) -> (Vec<&'static HostRecord>, Vec<NodeId>) {
         let (mut free, mut nodes) = (Vec::new(), Vec::new());
-        // A generation ends and its number is removed in one step: a PID of this generation must not lead to the next
-        // one.
+        // Under this lock, the generation ends and its number is removed, so that a PID of this generation never leads
+        // to the next one.
         let mut records = records().write().unwrap_or_else(PoisonError::into_inner);
         self.ending.retain(|record| {
             let number = record.scheduler.number();
@@ -95,7 +95,8 @@ fn free_unused() {
     let (free, nodes) = lock(&UNUSED_RECORDS).look();
     debug_assert!(simulated::ARE_BUILT || nodes.is_empty(), "that of the program does not end");
     nodes.into_iter().for_each(Router::forget);
-    // Done outside the lock, because this drops user code, which a host that was shut down from inside may still hold.
+    // This is done outside the lock, because it drops user code. (A host that was shut down from inside may still hold
+    // some.)
     free.iter().for_each(|record| record.forget_all());
     lock(&UNUSED_RECORDS).free.extend(free);
 }
@@ -131,7 +132,7 @@ impl HostRecord {
 
 impl Host {
     /// Creates a host whose threads have not been started, reusing the record of an ended host with the same
-    /// configuration.
+    /// configuration if there is one.
     pub(crate) fn new(config: Config, identity: Identity, user: UserCode) -> Self {
         let number = identity.number;
         free_unused();
@@ -181,18 +182,18 @@ impl Host {
         (host.number == pid.host_number() && record.scheduler.node() == pid.node()).then_some(host)
     }
 
-    /// Returns whether the host has begun to shut down: nothing can be spawned on it any more.
+    /// Returns true once the host has begun to shut down. From then on, nothing can be spawned on it.
     pub fn is_shutting_down(self) -> bool {
         self.scheduler().gate.is_closed()
     }
 
-    /// Hands over the record of a host whose runtime is gone; it is reused once nothing is left of the host.
+    /// Hands over the record of a host whose runtime is gone. The record is reused once nothing is left of the host.
     pub(crate) fn retire(self) {
         lock(&UNUSED_RECORDS).ending.push(self.record);
         free_unused();
     }
 
-    /// Forgets the runtime of a host whose simulation has not ended.
+    /// Leaks the runtime of a host whose simulation has not ended, so that the host is not shut down.
     #[cfg(feature = "test")]
     pub(crate) fn leave_behind(runtime: Runtime) {
         std::mem::forget(runtime);
@@ -244,7 +245,7 @@ impl Host {
         self.number
     }
 
-    /// Returns the number of workers, which is how many steps can run at once.
+    /// Returns the number of workers, that is, the number of steps that can run at once.
     pub fn workers(self) -> usize {
         self.record.scheduler.permits.len()
     }
@@ -260,10 +261,10 @@ impl Host {
 
     /// Spawns a process with its own thread, on which `make` creates its state. All its steps, its `close` and its drop
     /// run there, and it occupies no worker. Use this for state that must stay on one thread (a user interface, a C
-    /// library, thread-local state), or that is not `Send`, which requires `#[process(pinned)]`. See [`Spawn`]; the
+    /// library, thread-local state), or that is not `Send` (this requires `#[process(pinned)]`). See [`Spawn`]; the
     /// entry returns when the process has started.
     ///
-    /// Costs a thread. A message to the process wakes that thread (some 5 µs if it sleeps), and a message from the
+    /// Costs a thread. A message to the process wakes that thread (about 5 µs if it sleeps), and a message from the
     /// process wakes a worker.
     ///
     /// ```
@@ -307,8 +308,8 @@ impl Host {
         SpawnProcess::pinned(self.reference(), Location::caller(), make)
     }
 
-    /// Sends a message. To a PID, it can be of any type, which is checked at delivery; to an address, it must have a
-    /// method, which the compiler checks.
+    /// Sends a message. To a PID, it can be of any type, and the type is checked at delivery. To an address, the
+    /// message must have a method, and the compiler checks that.
     ///
     /// # Errors
     /// Those of [`Call::send`](crate::Call::send). A type that the process of a PID does not handle is not an error:

@@ -45,20 +45,21 @@ impl Runtime {
     /// Returns at the deadline even if a step never returns: that step is reported as stuck, and its thread is left
     /// behind. After the deadline, it waits at most 200 ms for each of these:
     /// - a step that began less than 200 ms before the deadline;
-    /// - the clean-up (`close` and drops) of killed processes, or, if none was killed, other code that a worker runs
-    ///   (a hook, the action of a timer, a task of the runtime's own Tokio), whose thread is then left behind, too;
-    /// - the end of that Tokio.
+    /// - the clean-up (`close` and drops) of killed processes, or, if none was killed, other code that a worker runs (a
+    ///   hook, the action of a timer, a task of the runtime's own Tokio); if it does not return in this time, its
+    ///   thread is left behind, too;
+    /// - the end of the runtime's own Tokio.
     ///
     /// # Errors
-    /// [`ShutdownError::FromInside`] from inside one of the runtime's own processes, which would have to end first:
-    /// the shutdown begins but is not waited for, and its losses are logged when the last process has ended. In a
-    /// simulated test, [`ShutdownError::Simulated`] with the same effect.
+    /// [`ShutdownError::FromInside`] inside one of the runtime's own processes, because this process would have to end
+    /// first. The shutdown begins but is not waited for, and its losses are logged when the last process has ended. In
+    /// a simulated test, [`ShutdownError::Simulated`] with the same effect.
     pub fn shutdown(self) -> Result<ShutdownReport, ShutdownError> {
         let deadline = self.deadline;
         self.shutdown_within(deadline)
     }
 
-    /// Shuts the runtime down like [`shutdown`](Self::shutdown), with another deadline.
+    /// Shuts the runtime down like [`shutdown`](Self::shutdown), but with the given deadline.
     ///
     /// # Errors
     /// Those of [`Runtime::shutdown`].
@@ -81,8 +82,9 @@ impl Runtime {
     /// Everything continues until the runtime is *drained*: until there is a moment at which none of its processes
     /// runs, has an unhandled message, or is in the middle of one. A process is in the middle of a message while its
     /// async method waits, be it for a timer or a socket, and while a future runs beside its methods (`ctx.run`).
-    /// Meanwhile processes may send, call and spawn, and supervisors restart those that fail. The drain does not wait
-    /// for an async entry, a timer, an interval, an attached stream, or a [`Reply`](crate::Reply) that is kept.
+    /// During the drain, processes may send, call and spawn, and supervisors restart those that fail. The drain does
+    /// not wait for an async entry, a timer, an interval, an attached stream, or a [`Reply`](crate::Reply) that is
+    /// kept.
     ///
     /// Then the runtime shuts down like [`shutdown`](Self::shutdown), within the rest of the deadline. If it is not
     /// drained after nine tenths of the deadline, it shuts down anyway and the report says so: `drained` is
@@ -122,8 +124,8 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// [`ShutdownError::FromInside`] from inside one of the runtime's own processes, which is in a step while it
-    /// waits: the drain begins on its own thread but is not waited for. In a simulated test,
+    /// [`ShutdownError::FromInside`] inside one of the runtime's own processes, because this process would be in a step
+    /// while it waits. The drain begins on its own thread but is not waited for. In a simulated test,
     /// [`ShutdownError::Simulated`] with the same effect.
     pub fn drain(self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
         self.end(ShutdownMode::Drain(deadline))
@@ -174,14 +176,14 @@ impl Future for ShuttingDown {
 
 crate::util::debug::impl_debug!([] ShuttingDown, self => "ShuttingDown");
 
-/// Returns whether the calling thread is inside `host`, even while its step blocks. Such a thread would wait for
-/// itself.
+/// Returns true if the calling thread is inside `host`, even while its step blocks. If such a thread waited for the end
+/// of the host, it would wait for itself.
 fn is_inside(host: Host) -> bool {
     Host::current() == Some(host) || host.scheduler().has_this_thread()
 }
 
-/// Ends the runtime of `host`, waits for its end, and logs the losses. From inside the host, only begins the shutdown:
-/// the losses are logged when it is over.
+/// Ends the runtime of `host`, waits for its end, and logs the losses. From inside the host, it only begins the
+/// shutdown, and the losses are logged later, when all processes have ended.
 fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError> {
     if notifiers::is_needed() {
         // User code should never run on a thread that others depend on. If it does anyway, the other threads must not
@@ -196,7 +198,7 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
         return Err(ShutdownError::FromInside);
     }
     if crate::sync::simulated::is_here() {
-        // A wait would be in simulated time, during which the threads of this runtime do nothing.
+        // This thread would wait in simulated time, and the threads of this runtime do nothing in that time.
         crate::sync::simulated::outside(|| {
             let elsewhere = move || drop(finish(host, end));
             if spawn_thread(ThreadKind::Shutdown, format!("{}-shutdown", host.name()), elsewhere).is_err() {
@@ -205,7 +207,7 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
         });
         return Err(ShutdownError::Simulated);
     }
-    // If a process of another runtime calls this, the other processes of that runtime can run meanwhile.
+    // If a process of another runtime calls this, the other processes of that runtime can run in the meantime.
     let report = while_blocked(|| match end {
         ShutdownMode::Shutdown(deadline) => host.scheduler().shut_down(&ExitReason::Shutdown, deadline),
         ShutdownMode::Drain(deadline) => host.scheduler().drain(&ExitReason::Shutdown, deadline),
@@ -216,7 +218,7 @@ fn finish(host: Host, end: ShutdownMode) -> Result<ShutdownReport, ShutdownError
     Ok(report)
 }
 
-/// Begins a shutdown that the caller, inside the runtime, cannot wait for.
+/// Begins a shutdown for a caller that must not wait for its end: see `finish`.
 fn begin(host: Host, end: ShutdownMode) {
     let (ShutdownMode::Shutdown(deadline) | ShutdownMode::Drain(deadline)) = end;
     if let ShutdownMode::Drain(_) = end {
@@ -243,7 +245,7 @@ mod tests {
     use crate as postroom;
     use crate::Builder;
 
-    /// Catches: a shutdown waits for the very thread that it is called on, which ends in a panic or a hang.
+    /// Catches: a shutdown waits for the very thread that it is called on, and so panics or hangs.
     #[test]
     fn on_a_thread_that_others_depend_on_a_shutdown_begins_and_is_an_error() {
         for kind in ThreadKind::ALL.iter().copied().filter(|kind| !kind.runs_users_code()) {

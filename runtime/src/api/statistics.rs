@@ -108,11 +108,11 @@ pub struct BackpressureStatistics {
 pub struct BlockingStatistics {
     /// Threads whose step blocks while others use its worker, including those that wait for a worker to continue.
     pub blocked: usize,
-    /// Threads in a step that did not end, whose worker was taken.
+    /// Threads whose step did not end, and whose worker was therefore given to another thread.
     pub detached: usize,
     /// Idle threads without a worker, ready to take over from a step that blocks.
     pub spare: usize,
-    /// How often a step blocked its worker because the limit of threads was reached.
+    /// How many times a step blocked its worker because the limit of threads was reached.
     pub blocked_in_place: u64,
     /// Threads started beyond the limit, because a process waited for another one and no worker was left.
     pub threads_beyond_limit: u64,
@@ -122,17 +122,17 @@ pub struct BlockingStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchdogStatistics {
-    /// Samples taken by the watchdog, which rests while all workers are idle.
+    /// Samples taken by the watchdog. It takes none while all workers are idle.
     pub ticks: u64,
     /// Steps that exceeded the [limit](crate::Builder::stall_limit) while others waited.
     pub stalls: u64,
-    /// How often the worker of such a step was given to another thread.
+    /// How many times the worker of such a step was given to another thread.
     pub taken_over: u64,
-    /// Processes moved out of a run-next slot behind such a step, to where other threads find them.
+    /// Processes that were in a run-next slot behind such a step, and were moved to where other threads find them.
     pub moved: u64,
-    /// The maximum number of workers that are awake for the present work, because more of them would be slower: all
-    /// workers, unless many processes talk to few. The guide's chapter on the scheduler explains how it is
-    /// determined.
+    /// The maximum number of workers that are awake for the present work. It is the number of all workers, unless many
+    /// processes talk to few: then more workers would be slower. The guide's chapter on the scheduler explains how it
+    /// is determined.
     pub awake_limit: usize,
 }
 
@@ -213,7 +213,7 @@ pub struct ThreadStatistics {
     pub from_global: u64,
     /// Processes taken from the worker's inject queue.
     pub from_inject: u64,
-    /// Number of times that a shared queue came first, for fairness.
+    /// Number of times that a shared queue was visited first, for fairness.
     pub fair: u64,
     /// Searches of all queues without a preceding pause.
     pub polls: u64,
@@ -256,7 +256,7 @@ pub struct ProcessInfo {
     pub state: ProcessState,
     /// The name of its type.
     pub process: &'static str,
-    /// The entry that it was spawned at.
+    /// The entry that it was spawned with.
     pub entry: &'static str,
     /// Its label.
     pub label: Option<Arc<str>>,
@@ -311,7 +311,7 @@ pub enum ProcessState {
     Blocking,
     /// Waiting for input.
     Idle,
-    /// Suspended at a full mailbox that it sent to: between two steps, or inside one whose sends have to wait.
+    /// Suspended at a full mailbox that it sent to: between two steps, or inside a step whose sends have to wait.
     Suspended {
         /// The owner of the mailbox.
         at: Pid,
@@ -418,8 +418,8 @@ impl Host {
     }
 }
 
-/// Collects the figures of the whole program. Visits each slot once: if many were used, that is most of a snapshot's
-/// cost.
+/// Collects the figures of the whole program. Visits each slot once. If many slots were used, this is most of the cost
+/// of a snapshot.
 fn program_statistics() -> ProgramStatistics {
     let mut program = ProgramStatistics { aliases: crate::routing::alias::count(), ..ProgramStatistics::default() };
     for slot in TABLE.slots() {
@@ -489,7 +489,7 @@ pub(super) fn pid_of(slot: &'static Slot) -> Option<Pid> {
     Some(owner.pid(slot.index(), slot.living()?))
 }
 
-/// Takes a snapshot of the process in `slot`, reading the PID before and after so that two processes are never mixed.
+/// Takes a snapshot of the process in `slot`. Reads the PID before and after, so that two processes are never mixed.
 fn info(slot: &'static Slot) -> Option<ProcessInfo> {
     let pid = pid_of(slot)?;
     let host = Host::of(pid)?.scheduler();

@@ -42,7 +42,7 @@ impl Places for LocalProcesses {
 
     #[inline(always)]
     fn runs_next_here(&self, incarnation: Incarnation) -> bool {
-        // The generation is not compared: a process that has ended closes no cycle.
+        // The generation need not be compared, because a process that has ended closes no cycle.
         thread_cache::current().is_some_and(|local| local.is_next(index_of(incarnation)))
     }
 
@@ -65,7 +65,7 @@ fn pid_of(incarnation: Incarnation) -> Option<Pid> {
 #[inline]
 pub(crate) fn own_edge(incarnation: Incarnation) -> Option<&'static Edge> {
     if cfg!(debug_assertions) {
-        // Tests in this file use processes beyond the table.
+        // Tests in this file use processes whose slots are beyond the table.
         TABLE.slot(index_of(incarnation)).inspect(|slot| slot.debug_owner.check());
     }
     EDGES.make(index_of(incarnation))
@@ -100,7 +100,7 @@ pub(crate) fn wait(
     wait_at(edge, from, on, method, ticket, blocks).map(Some)
 }
 
-/// Like [`wait`], for a process whose edge is known.
+/// Like [`wait`], but for a process whose edge is known.
 #[inline(always)]
 pub(crate) fn wait_at(
     edge: &'static Edge,
@@ -143,24 +143,24 @@ fn closed_by_a_call(closed: Closed<Asker>) -> Result<(), Cycle> {
     }
 }
 
-/// Publishes the suspension of `from` at the mailbox of `to`, unless it would close a cycle. Returns whether `from` is
-/// now suspended, which lasts until [`withdraw`] or until a call closes a cycle and lifts the suspension. `blocks`
-/// tells whether the suspension blocks the process's thread.
+/// Publishes the suspension of `from` at the mailbox of `to`, unless it would close a cycle. Returns true if `from` is
+/// now suspended. It stays suspended until [`withdraw`], or until a call closes a cycle and lifts the suspension.
+/// `blocks` tells whether the suspension blocks the process's thread.
 pub(crate) fn publish_suspension(from: Pid, to: Pid, blocks: bool) -> bool {
     let (from, on) = (from.incarnation(), to.incarnation());
     let Some(edge) = own_edge(from) else { return false };
     publish(&LocalProcesses, &SECOND_LOOK, from, edge, Wait { on, what: What::Suspension(number()), blocks }).is_none()
 }
 
-/// Removes the edge. A suspended process must also do so before it ends.
+/// Removes the edge of a process. For a suspended process, this must also be done before it ends.
 pub(crate) fn withdraw(from: Pid) {
     if let Some(edge) = EDGES.get(from.slot()) {
         edge.withdraw();
     }
 }
 
-/// Returns the process that `pid` waits for, and the called method, which is `None` for a suspension. The result may
-/// already be out of date.
+/// Returns the process that `pid` waits for, and the called method. The method is `None` for a suspension. The result
+/// may already be out of date.
 pub(crate) fn waits_for(pid: Pid) -> Option<(Pid, Option<&'static str>)> {
     let wait = EDGES.get(pid.slot()).and_then(Edge::read)?;
     let method = match wait.what {
@@ -181,7 +181,7 @@ mod tests {
     use crate::deadlock::wait_graph::leads_back;
     use crate::routing::router::this_node;
 
-    /// Returns whether the process is suspended; false if a call that closed a cycle has lifted the suspension.
+    /// Returns true if the process is suspended. Returns false if a call that closed a cycle has lifted the suspension.
     fn is_suspended(from: Pid) -> bool {
         let wait = EDGES.get(from.slot()).and_then(Edge::read);
         wait.is_some_and(|wait| matches!(wait.what, What::Suspension(_)))
@@ -207,7 +207,7 @@ mod tests {
         withdraw(a);
     }
 
-    /// Catches: the wait of a called process that is mistaken for that of an earlier process in its slot.
+    /// Catches: the wait of a called process is mistaken for that of an earlier process in its slot.
     #[test]
     fn the_wait_of_one_that_has_the_slot_of_another_closes_no_ring_with_it() {
         let runtime = crate::Runtime::builder().workers(1).build().expect("one worker");

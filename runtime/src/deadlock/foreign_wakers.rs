@@ -1,12 +1,14 @@
-//! The number of a process's wakers held by foreign code: while any exist, unknown events may resume the process.
+//! Counts, for each process, its wakers that foreign code holds. While there are any, unknown events may resume the
+//! process.
 //!
 //! The counts are in a [side table](crate::slots::chunks) of the slots, so that a waker owns nothing and may outlive
-//! its process. Each word holds a generation and its count. The first waker of a later process in the slot restarts
-//! the count, so a waker that is never dropped hides only its own process from the search for cycles.
+//! its process. Each word holds a generation and the number of wakers of that generation's process. The first waker of
+//! a later process in the slot restarts the count, so a waker that is never dropped hides only its own process from the
+//! search for cycles.
 //!
-//! A wake decrements the count after it has marked the control lane and before the process runs: a thread that reads a
-//! count of zero also sees the wake, and the resumed process does not count the waker. A waker that is dropped without
-//! a wake while its process waits does not change that wait, which stays unpublished.
+//! A wake decrements the count after it has marked the control lane and before the process runs. So a thread that reads
+//! a count of zero also sees the wake, and the resumed process no longer counts the waker. A waker that is dropped
+//! without a wake while its process waits does not change that wait: the wait stays unpublished.
 
 use super::edges::index_of;
 use super::wait_graph::Incarnation;
@@ -47,8 +49,8 @@ fn update(lent: &AtomicU64, order: Ordering, change: impl Fn(LentWord) -> Option
     lent.fetch_update(order, Ordering::Relaxed, |word| Some(change(LentWord(word))?.0)).ok().map(LentWord)
 }
 
-/// Returns whether foreign code holds wakers of the process. Only the thread that runs the process may call this:
-/// during the call, no first waker can be added.
+/// Returns whether foreign code holds wakers of the process. Only the thread that runs the process may call this,
+/// because then no first waker can be added during the call.
 #[inline]
 pub(crate) fn is_lent(incarnation: Incarnation) -> bool {
     LENT.get(index_of(incarnation)).is_some_and(|lent| LentWord(lent.load(Ordering::Acquire)).counts(incarnation))
@@ -56,7 +58,8 @@ pub(crate) fn is_lent(incarnation: Incarnation) -> bool {
 
 impl LentWord {
     const COUNT_BITS: u32 = SLOT_BITS;
-    /// The largest count, at which it saturates: from here on the number is unknown and never decremented.
+    /// The largest count. A word that has reached it is saturated: the number of wakers is unknown, and the count is
+    /// never decremented.
     const MOST: u64 = (1 << Self::COUNT_BITS) - 1;
 
     fn new(generation: u64, count: u64) -> Self {

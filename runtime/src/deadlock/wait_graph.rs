@@ -3,35 +3,35 @@
 //! A process that can be resumed only by one other process publishes an [`Edge`]: it waits for the answer to one call
 //! and nothing else, or it is suspended because it sent faster than the receiver handled messages. The publisher then
 //! walks along the edges of other processes, starting at the target of its own. If the walk leads back to it, no
-//! process of the cycle would ever be resumed: a call that closes the cycle fails, unless the cycle contains
-//! suspensions, which are lifted instead; a suspension that would close the cycle is refused. Waits that something else
+//! process of the cycle would ever be resumed. A call that closes the cycle therefore fails; but if the cycle contains
+//! suspensions, they are lifted instead. A suspension that would close the cycle is refused. Waits that something else
 //! could end have no edge and rely on their deadlines.
 //!
 //! # Steps
-//! * Z1. The waiter writes its edge: first no number, then the rest, then the number (a sequence lock whose sequence
-//!   never repeats: see [`call_id`](crate::call::call_id)). If the target runs next on this thread,
-//!   which holds its token, the remaining steps are skipped.
+//! * Z1. The waiter writes its edge: it clears the number, then writes the rest, then the number. (This is a sequence
+//!   lock whose sequence never repeats: see [`call_id`](crate::call::call_id).) If this thread holds the target's token
+//!   and runs the target next, the remaining steps are skipped.
 //! * Z2. A sequentially consistent fence.
 //! * Z3. The waiter walks from the target of its edge ([`leads_back`]). Usually there is no other edge, and the walk
 //!   ends.
 //! * Z4. If the walk leads back, the waiter looks again under a program-wide lock ([`cycle`]). It notes all edges of
-//!   the cycle, then checks that each is still the one noted, its call still open, and its process alive with no other
-//!   work.
+//!   the cycle. Then it checks for each of them that it is still the edge that was noted, that its call is still open,
+//!   and that its process is alive and has no other work.
 //! * Z5. Still under the lock, the waiter withdraws its message, if the called process has not taken it, and removes
-//!   its own edge: its call fails. If the message is already being handled, it withdraws the message of another process
-//!   of the cycle, whose call then fails.
+//!   its own edge. Its call then fails. If the message is already being handled, the waiter withdraws the message of
+//!   another process of the cycle instead, and the call of that process fails.
 //!
 //! # Why
 //! *A cycle is found.* Of all processes that close the cycle concurrently, let P be the one whose fence is last. Each
-//! of the others wrote its edge before its own fence, which precedes P's, so P's walk finds that edge, or a newer one
-//! whose writer then walks itself, after P. Without Z2, each might find the others' edges unwritten.
+//! of the others wrote its edge before its own fence, which precedes P's. So P's walk finds that edge, or a newer one;
+//! the writer of a newer one then walks itself, after P. Without Z2, each might find the others' edges unwritten.
 //!
 //! A process that stopped after Z1 wrote its edge while its thread held the token of the next process of the cycle.
 //! That next process ran later, on this thread or on one that got the token from it, and only then wrote the edge that
 //! it has in the cycle (each process that runs and still waits writes its edge anew). So each such edge was written
-//! before that of the next process, as seen by the latter's thread. Hence not every process of the cycle stopped after
-//! Z1. Following the cycle from one that did leads to one with a fence, before which the first one's edge was written
-//! too.
+//! before the edge of the next process, as the thread of that next process sees it. Hence not every process of the
+//! cycle stopped after Z1. Following the cycle from a process that did leads to a process with a fence, and the edge of
+//! the former was written before this fence, too.
 //!
 //! *A call that fails is never delivered.* One word decides whether a message is withdrawn or handled (see
 //! [`call_id`](crate::call::call_id)). Every cycle has a message that can be withdrawn: if all of them were being
@@ -39,19 +39,19 @@
 //! that call, and around the cycle each call would be later than itself. If a message has been taken since the second
 //! look, its receiver runs, and the cycle is open.
 //!
-//! *One call fails.* P's second look fails only if the cycle is open: an edge is gone, removed in another process's Z5
-//! or because its call was answered; or a process of the cycle has other work (a kill, a wake), after which it writes
-//! its edge anew and walks after P. The second process under the lock finds the first one's edge gone. Without the
-//! second look, two calls that close the cycle concurrently might both fail.
+//! *One call fails.* P's second look fails only if the cycle is open. Either an edge is gone, because another process
+//! removed it in its Z5 or because its call was answered. Or a process of the cycle has other work (a kill, a wake);
+//! after that work, it writes its edge anew and walks after P. The second process under the lock finds the first one's
+//! edge gone. Without the second look, two calls that close the cycle concurrently might both fail.
 //!
 //! *Nothing else fails.* Let T be the moment between the noting and the second reading in Z4. An edge with the same
 //! number before and after existed at T. A called process that also waits has given no answer since it wrote its own
-//! edge, because it has not run since. Answers that it gave or passed on earlier are seen: the noting acquired its
-//! edge, and the calls are checked after the noting. So at T each process of the cycle waited for the next one, and
+//! edge, because it has not run since. Answers that it gave or passed on earlier are seen, because the noting acquired
+//! its edge, and the calls are checked after the noting. So at T each process of the cycle waited for the next one, and
 //! only the next one could resume it.
 //!
 //! A process that runs unnecessarily (because of a left-over wake) removes its edge before it runs and writes it anew
-//! afterwards. A walk in between may miss it; its own walk then finds the cycle.
+//! afterwards. A walk in between may miss the edge, but the walk that this process makes afterwards finds the cycle.
 //!
 //! Rejected: clearing the edge where a call is answered (each answer would touch a cache line of the caller: calls
 //! would cost half as much again); edges in words of the slot (both of its lines are full); a periodic search by a
@@ -65,7 +65,7 @@ use std::ptr;
 /// A process in one word: its slot above its generation.
 pub(crate) type Incarnation = u64;
 
-/// The longest walk. Longer cycles are left to the deadlines of their calls.
+/// The maximum length of a walk, in edges. Longer cycles are left to the deadlines of their calls.
 const DEPTH: usize = 64;
 
 /// The maximum length of a method's name in an edge.
@@ -101,7 +101,7 @@ impl EdgeWord {
     }
 }
 
-/// The edge of a process, which any thread may read. Only the thread that runs the process publishes: if two threads
+/// The edge of a process. Any thread may read it. Only the thread that runs the process publishes: if two threads
 /// published concurrently, a reader could combine parts of both, such as the text of one name with the length of
 /// another.
 #[derive(Debug)]
@@ -151,12 +151,12 @@ pub(crate) trait Places {
     /// Returns the edge of a process, or `None` if it has never had one.
     fn edge(&self, incarnation: Incarnation) -> Option<&Edge>;
 
-    /// Returns whether the process is alive and, unless it blocks, has no other work. A process with other work runs
-    /// soon, and then ends, waits for something else, or walks the graph itself.
+    /// Returns true if the process is alive and has no other work. (For a process that blocks, it is enough that it is
+    /// alive.) A process with other work runs soon, and then ends, waits for something else, or walks the graph itself.
     fn is_stuck(&self, incarnation: Incarnation, blocks: bool) -> bool;
 
-    /// Returns whether the calling thread holds the token of the process and will run it next, in which case the
-    /// process sees everything that this thread has done.
+    /// Returns whether the calling thread holds the token of the process and will run it next. If so, the process sees
+    /// everything that this thread has done.
     #[inline(always)]
     fn runs_next_here(&self, _incarnation: Incarnation) -> bool {
         false
@@ -175,7 +175,8 @@ pub(crate) enum Closed<C> {
     /// A call that is already being handled closed the cycle: the message of the first call in this list was withdrawn
     /// instead, and its caller must be notified.
     Another(C, Vec<(Incarnation, &'static str)>),
-    /// A call closed the cycle, and these suspended processes are part of it: they are resumed.
+    /// A call closed the cycle. The suspensions of these processes were part of it and have been lifted: the processes
+    /// must be resumed.
     Suspended(Vec<Incarnation>),
     /// A suspension closed the cycle and was removed.
     Suspension,
@@ -207,7 +208,7 @@ impl Edge {
         self.word.store(EdgeWord::new(wait.what.number(), wait.blocks, length).0, Ordering::Release);
     }
 
-    /// Removes the edge: the process no longer waits, or waits for something else too.
+    /// Removes the edge, because the process no longer waits, or waits for something else too.
     #[inline]
     pub(crate) fn withdraw(&self) {
         self.word.store(EdgeWord::NONE.0, Ordering::Release);
@@ -228,7 +229,7 @@ impl Edge {
             && self.word.compare_exchange(word, EdgeWord::NONE.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Returns the content, or `None` if there is none or it is being written.
+    /// Returns the content of the edge, or `None` if there is none or it is being written.
     pub(crate) fn read(&self) -> Option<Wait> {
         let word = EdgeWord(self.word.load(Ordering::Acquire));
         if word == EdgeWord::NONE {
@@ -250,7 +251,7 @@ impl Edge {
         Some(Wait { on, what, blocks: word.blocks() })
     }
 
-    /// Returns the content if it is still valid: an answered or abandoned call leaves its edge behind.
+    /// Returns the content of the edge if it is still valid. (An answered or abandoned call leaves its edge behind.)
     #[inline]
     pub(crate) fn stands(&self) -> Option<Wait> {
         self.read().filter(|wait| match wait.what {
@@ -260,10 +261,10 @@ impl Edge {
     }
 }
 
-/// Returns the name in an edge, whose parts were read consistently.
+/// Returns the name in an edge. The parts of the edge must have been read consistently.
 fn text(method: *mut u8, length: usize) -> &'static str {
     // SAFETY: pointer and length were written together from a `&'static str`, with the length cut to a character
-    // boundary if necessary. The equal numbers before and after show that they were also read together.
+    // boundary if necessary. Since the number of the edge was the same before and after, they were also read together.
     unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(method, length)) }
 }
 
@@ -284,7 +285,8 @@ pub(crate) fn publish<P: Places>(
     look(places, second_look, from, edge, wait)
 }
 
-/// Performs steps Z2 to Z5. Not inlined, so that waits that end after Z1 need not construct a `Wait` for it.
+/// Performs steps Z2 to Z5. Not inlined, so that a wait that needs only Z1 does not construct the `Wait` that is passed
+/// here.
 #[inline(never)]
 fn look<P: Places>(
     places: &P,
@@ -337,7 +339,7 @@ fn close<P: Places>(
     });
     let held: Vec<(Incarnation, u64)> = holds.collect();
     if !held.is_empty() {
-        // A suspension that is missing was removed by another process, which opened the cycle.
+        // If a suspension is missing, another process has removed it, and the cycle is open.
         let lifted = held
             .into_iter()
             .filter(|(incarnation, hold)| places.edge(*incarnation).is_some_and(|edge| edge.lift(*hold)));
@@ -455,7 +457,7 @@ mod tests {
         let (own, closed) = crowd.call(3, 1);
         assert_eq!(names(closed), [3, 1, 2]);
         assert!(!take(own.word()) && take(first.word()) && take(second.word()), "the failed one is never handled");
-        // The call that closes the cycle is already being handled, by process 2, which has called 1 from that method.
+        // The call that closes the cycle is already being handled by process 2, which has called 1 from that method.
         let crowd = Crowd::new();
         let (second, _) = crowd.call(2, 1);
         let own = CallId::issue(Box::leak(Box::new(MailNode::empty())), 77);
@@ -535,8 +537,8 @@ mod tests {
         assert!(crowd.edges[3].stands().is_some());
     }
 
-    /// A graph in which process 1 resumes on its own and publishes the wait `then` just before look number `at` at its
-    /// edge.
+    /// A graph in which process 1 resumes on its own and publishes the wait `then`, just before its edge is read for
+    /// the `at`-th time.
     struct Changes {
         crowd: Crowd,
         looks: std::cell::Cell<u32>,
@@ -567,8 +569,8 @@ mod tests {
         }
     }
 
-    /// Lets process 2 call process 1, which first waits for 2 with `first`, and switches to `then` right before look
-    /// number `at`. Returns the outcome of the call, and the final wait of process 1.
+    /// Lets process 2 call process 1. Process 1 first waits for 2 with `first`, and switches to `then` just before its
+    /// edge is read for the `at`-th time. Returns the outcome of the call, and the final wait of process 1.
     fn meets_a_change(first: What, then: What, at: u32) -> (Option<Closed<CallId>>, (Incarnation, u64)) {
         let wait = |on, what| Wait { on, what, blocks: false };
         let places = Changes { crowd: Crowd::new(), looks: std::cell::Cell::new(0), at, then: wait(3, then) };
@@ -581,8 +583,8 @@ mod tests {
         (closed, (now.on, now.what.number()))
     }
 
-    /// Each edge is looked at three times: by the walk, for the notes, and by the second look. A second look that
-    /// accepted waits other than the noted one would fail a call whose cycle is open.
+    /// Each edge is read three times: by the walk, for the notes, and by the second look. If the second look accepted
+    /// another wait than the one that was noted, a call would fail although its cycle is open.
     #[test]
     fn a_process_that_waits_for_another_by_the_second_look_closes_no_ring() {
         let call = |number| What::Call(CallId::issue(Box::leak(Box::new(MailNode::empty())), number), "Type::method");
@@ -600,8 +602,8 @@ mod tests {
         }
     }
 
-    /// The fourth look is the one that lifts the suspension. Without a check it would remove a later suspension, or
-    /// the edge of a call through which another cycle could be found.
+    /// The fourth read is part of lifting the suspension. Without a check it would remove a later suspension, or the
+    /// edge of a call through which another cycle could be found.
     #[test]
     fn a_hold_that_was_made_after_the_second_look_is_not_lifted() {
         let ticket = CallId::issue(Box::leak(Box::new(MailNode::empty())), 92);

@@ -62,8 +62,8 @@ impl Bindings {
 pub(crate) type OpenedLinkMessage =
     ((Pid, ConnectionId), Option<&'static dyn LinkEndpoint>, Option<LinkMessage<ExitReason>>);
 
-/// A link message with its sender. If dropped without being opened, it is answered on behalf of its receiver, which has
-/// ended.
+/// A link message with its sender. If it is dropped without being opened, its receiver has ended, and the message is
+/// answered on the receiver's behalf.
 pub(crate) struct SentLinkMessage {
     from: Pid,
     to: Pid,
@@ -99,7 +99,8 @@ impl SentLinkMessage {
         self.to
     }
 
-    /// Returns whether this is the notice of a process's end, which must stay behind the messages of that process.
+    /// Returns whether this is the notice of a process's end. Such a notice must stay behind the messages of that
+    /// process.
     pub(crate) fn is_notice(&self) -> bool {
         matches!(self.message, Some(LinkMessage::Down(..) | LinkMessage::Exit(_)))
     }

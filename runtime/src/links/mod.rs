@@ -1,7 +1,7 @@
 //! Links, monitors and ownership between processes.
 //!
-//! Each process keeps its own half of each link in its [`Links`](protocol::Links), which only the holder of its token
-//! accesses, so there is no lock. The two halves are kept consistent by messages between the processes:
+//! Each process keeps its own half of each link in its [`Links`](protocol::Links). Only the holder of the process's
+//! token accesses these, so there is no lock. The two halves are kept consistent by messages between the processes:
 //!
 //! | message | travels in | means |
 //! |---|---|---|
@@ -24,8 +24,9 @@
 //!
 //! * U5 Between nodes, a message belongs to the connection over which it arrived, and so does a link. A process may
 //!   handle a message of a lost connection when it is already linked with the sender again, over the next connection;
-//!   the message does not affect that link. Until an unlink is answered, by the other process or by the loss, no link
-//!   is accepted from the other process, unless this process itself has linked again over the same connection.
+//!   the message does not affect that link. Until an unlink is answered, by the other process or by the loss of the
+//!   connection, no link is accepted from the other process, unless this process itself has linked again over the same
+//!   connection.
 //!
 //! The protocol is Erlang's, with the numbered unlinking of its distribution protocol (OTP 23). The model check of
 //! [`protocol`] is in `tests/exhaustive`.

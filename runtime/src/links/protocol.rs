@@ -34,7 +34,7 @@ impl ConnectionId {
 pub enum LinkMessage<Why> {
     /// The sender is now linked with the receiver.
     Link,
-    /// The sender is no longer linked with the receiver, which answers with this number.
+    /// The sender is no longer linked with the receiver. The receiver answers with this number.
     Unlink(u64),
     /// Answers an unlink.
     Unlinked(u64),
@@ -87,7 +87,7 @@ struct Unlinking {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Links<Who: Ord> {
     links: BTreeSet<(Who, ConnectionId)>,
-    /// Processes from which this one has unlinked, and which have not answered.
+    /// Processes that this one has unlinked from, and that have not answered yet.
     unlinking: BTreeMap<Who, Unlinking>,
     /// Processes that this one watches, by number.
     watched: BTreeMap<u64, Who>,
@@ -96,7 +96,7 @@ pub(crate) struct Links<Who: Ord> {
     owned: BTreeSet<Who>,
     owner: Option<Who>,
     traps: bool,
-    /// Last number assigned.
+    /// The most recently assigned number.
     number: u64,
 }
 
@@ -121,7 +121,7 @@ impl<Who: Ord + Copy> Links<Who> {
         self.number
     }
 
-    /// Sets whether the process traps exits: failures of partners are then delivered instead of ending it.
+    /// Sets whether the process traps exits. If it does, failures of partners are delivered to it instead of ending it.
     pub(crate) fn trap(&mut self, traps: bool) {
         self.traps = traps;
     }
@@ -159,7 +159,7 @@ impl<Who: Ord + Copy> Links<Who> {
         Some(LinkMessage::Unlink(number))
     }
 
-    /// Watches `other`. Returns the number of the watch, which must be sent to `other`.
+    /// Watches `other`. Returns the number of the watch. The caller must send it to `other`.
     pub(crate) fn watch(&mut self, other: Who) -> u64 {
         let number = self.next_number();
         self.watched.insert(number, other);
@@ -177,12 +177,12 @@ impl<Who: Ord + Copy> Links<Who> {
     }
 
     /// Cancels a watch: the end of the watched process is not reported, even if the notice is on its way. Returns the
-    /// watched process, which must be notified.
+    /// watched process. The caller must notify it.
     pub(crate) fn unwatch(&mut self, number: u64) -> Option<Who> {
         self.watched.remove(&number)
     }
 
-    /// Creates both halves of a link with a process that has not started, and so gets no messages yet.
+    /// Creates both halves of a link with a process that has not started. (It gets no messages yet, so none is sent.)
     pub(crate) fn link_child(&mut self, me: Who, spawned: &mut Self, other: Who) {
         self.links.insert((other, ConnectionId::LOCAL));
         spawned.links.insert((me, ConnectionId::LOCAL));
@@ -198,9 +198,9 @@ impl<Who: Ord + Copy> Links<Who> {
         spawned.owner = Some(me);
     }
 
-    /// Handles a message from `from` that arrived over connection `by`. The message stays with the caller, which must
-    /// drop it when nothing here is borrowed: the drop of the last reference to a reason is user code, which may link
-    /// or unlink this very process.
+    /// Handles a message from `from` that arrived over connection `by`. The caller keeps the message, and must drop it
+    /// when nothing here is borrowed: the drop of the last reference to a reason is user code, and may link or unlink
+    /// this very process.
     pub(crate) fn receive<Why: Cause>(
         &mut self,
         (from, by): (Who, ConnectionId),
@@ -208,7 +208,7 @@ impl<Who: Ord + Copy> Links<Who> {
     ) -> LinkEffect<Why> {
         match message {
             LinkMessage::Link => {
-                // Otherwise the link was sent before the other process received the unlink.
+                // If this condition is false, the link was sent before the other process received the unlink.
                 if self.unlinking.get(&from).is_none_or(|unlinking| unlinking.again == Some(by)) {
                     self.links.insert((from, by));
                 }
@@ -248,7 +248,7 @@ impl<Who: Ord + Copy> Links<Who> {
                 true => LinkEffect::End(why.clone()),
                 false => LinkEffect::Nothing,
             },
-            // The notice follows, and is the message that gets delivered if exits are trapped.
+            // The notice follows. If exits are trapped, it is the notice that gets delivered.
             LinkMessage::Failed(why) => match self.links.contains(&(from, by)) {
                 true if !self.traps => LinkEffect::End(why.clone()),
                 _ => LinkEffect::Nothing,

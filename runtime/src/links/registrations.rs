@@ -2,9 +2,9 @@
 //!
 //! A [`Registrant`], such as a name, has processes as members. It records each member here, and is notified when the
 //! member ends. A process without registrations pays one load for this when it ends, and exiting processes share no
-//! cache line: registrations are counted in cells, by slot, which are written only when members are added or removed.
-//! An exit that finds its cell empty is done. (Two slots that share a cell cost each other a lookup in the table,
-//! nothing else.)
+//! cache line: registrations are counted in cells, by slot, and a cell is written only when members are added or
+//! removed. An exit that finds its cell empty is done. (Two slots that share a cell cost each other a lookup in the
+//! table, nothing else.)
 //!
 //! A registrant adds a member in these steps:
 //!
@@ -19,12 +19,12 @@
 //! No registration is left behind. Y1, Y3, Y5 and Y6 are sequentially consistent. If Y5 precedes Y3, the process is
 //! found dead: either Y4 finds the membership, or Y7 has taken it and Y8 notifies the registrant. If Y3 precedes Y5, so
 //! does Y1, and Y6 finds the cell nonempty; and Y7 finds the membership: had Y7 locked the table before Y2 did, Y5
-//! would have happened before Y3. If the slot is reused meanwhile, nothing changes: the table is keyed by PID, and Y3
-//! compares the generation.
+//! would have happened before Y3. Nothing of this changes if the slot is reused in the meantime: the table is keyed by
+//! PID, and Y3 compares the generation.
 //!
-//! A registrant calls `add` and `remove` under its own lock, under which it also records the member, and Y8 notifies it
-//! while no lock of the table is held. So Y8 waits until the registrant has either recorded the member, which is then
-//! removed, or refused it. Locks are taken in the order registrant, table.
+//! A registrant calls `add` and `remove` under its own lock, and also records the member under that lock. Y8 notifies
+//! the registrant while no lock of the table is held. So Y8 waits until the registrant has either recorded the member
+//! or refused it. If the member was recorded, it is then removed. Locks are taken in the order registrant, table.
 //!
 //! A model is in `tests/models`.
 
@@ -177,7 +177,7 @@ impl Registrations {
         self.shards.iter().map(|shard| counted(&lock(shard))).sum()
     }
 
-    /// Returns the sum of the cells; exact while nothing changes.
+    /// Returns the sum of the cells. It is exact while nothing changes.
     #[cfg(loom)]
     pub(crate) fn counted(&self) -> u32 {
         self.cells.iter().map(|cell| cell.load(Ordering::SeqCst)).sum()

@@ -35,11 +35,11 @@ use super::node::{BEHIND, FARTHEST};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Bound {
-    /// Suspends a process that sends beyond the bound, after its current step, until half of the messages are handled.
-    /// Code outside of processes gets the message back instead. The bound is exact to within 128 messages and the sends
-    /// of the steps in progress; if the operating system preempts a sender in the middle of a send, the mailbox can
-    /// reach twice its bound first. A bound below 128 therefore means little: use [`Hard`](Self::Hard). At most
-    /// [`Bound::MOST_SOFT`].
+    /// Suspends a process that has sent beyond the bound. The suspension begins after the process's current step, and
+    /// lasts until half of the messages are handled. Code outside of processes gets the message back instead. The bound
+    /// is exact to within 128 messages and the sends of the steps in progress; if the operating system preempts a
+    /// sender in the middle of a send, the mailbox can reach twice its bound first. A bound below 128 therefore means
+    /// little: use [`Hard`](Self::Hard). The bound can be at most [`Bound::MOST_SOFT`].
     Soft(usize),
     /// Never exceeds the bound; [`Overflow`] determines what happens to further messages. Each send takes a lock
     /// shared by all senders, and a message counts until a step takes it.
@@ -89,8 +89,9 @@ impl Default for Bound {
 pub enum Overflow {
     /// The message is returned to its sender.
     Refuse,
-    /// The sender's thread waits for room; if the sender is a process, its worker runs other processes meanwhile. The
-    /// message is returned if the wait could never end: a process that sends to itself, or a cycle of full mailboxes.
+    /// The sender's thread waits for room; if the sender is a process, its worker runs other processes in the meantime.
+    /// The message is returned if the wait could never end, because a process sends to itself or full mailboxes form a
+    /// cycle.
     Wait,
     /// The oldest message becomes a dead letter.
     DropOldest,

@@ -37,14 +37,14 @@
 //! | an address with FRESH | that node is the first, not consumed | the sender that found `tail` null; the holder |
 //! | an address | that node has been consumed; its `next` leads to what follows | the holder |
 //!
-//! The holder of an empty lane may store a message in the node last consumed, whose content it owns, and make it FRESH
-//! again ([`Holder::refill`]). Senders do not notice: the node that they link to stays in place, and its number grows
-//! by one. If a sender has already linked to the node, its message came first, and the lane is not empty. The message
-//! of a sender that links at the same time comes second; its number may be one too low.
+//! The holder owns the content of the node last consumed. If the lane is empty, the holder may store a message in that
+//! node and make it FRESH again ([`Holder::refill`]). Senders do not notice: the node that they link to stays in place,
+//! and its number grows by one. If a sender has already linked to the node, its message came first, and the lane is not
+//! empty. The message of a sender that links at the same time comes second; its number may be one too low.
 //!
 //! Between two marks at most one sender finds null in `tail`. Until that sender has linked its node, the holder does
-//! not write `head`: it replaces a null `head` only by consuming the sender's node, and stores null there only while
-//! `tail` has a node.
+//! not write `head`: it replaces a null `head` only by consuming the sender's node, and stores null in `head` only
+//! while `tail` has a node.
 //!
 //! # Why no wake is lost and none is doubled
 //!
@@ -91,7 +91,7 @@ pub(crate) const LENGTH_CHECK: u64 = 128;
 /// SeqCst here, loom would leave out some executions.
 const PUSH: Ordering = if cfg!(loom) { Ordering::AcqRel } else { Ordering::SeqCst };
 
-/// The owner of the token after a push, a wake or a second look.
+/// The owner of the token after a push, a wake or an attempt to take the token back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a token that was taken must be used"]
 #[repr(usize)]
@@ -106,7 +106,7 @@ pub(crate) enum Claim {
 
 /// The result of advancing to the oldest envelope of the data lane.
 pub(crate) enum Advance<T> {
-    /// The envelope, and the node before it, which is now free, if there is one.
+    /// The envelope, and the node before it, if there is one. That node is now free.
     To(T, Option<NodeBox>),
     Empty,
     /// The lane is not empty, but the next node has not been linked by its sender yet: retry later.
@@ -182,7 +182,7 @@ impl Lanes {
         }
     }
 
-    /// Takes the token out of lanes that have never been used. Only the calling thread can reach them; its next
+    /// Takes the token out of lanes that have never been used. Only the calling thread can reach these lanes; its next
     /// Release store publishes them to others.
     #[inline]
     pub(crate) fn begin(&self) {
@@ -191,8 +191,9 @@ impl Lanes {
     }
 
     /// Queues `node` in the data lane, and calls `numbered` with its sequence number. If the preceding sender was
-    /// preempted before it numbered its node, calls `known`, which returns the number of a recent node, or zero if that
-    /// is unknown; then the node is numbered after the one last consumed, and the length of the queue is lost.
+    /// preempted before it numbered its node, calls `known` for the number of a recent node. If `known` returns zero,
+    /// because it knows no number, the node is numbered after the one last consumed, and the length of the queue is
+    /// lost.
     #[inline(always)]
     pub(crate) fn push_data(&self, node: NodeBox, known: impl FnOnce() -> u64, numbered: impl FnOnce(u64)) -> Claim {
         node.next().store(ptr::null_mut(), Ordering::Relaxed);
@@ -237,13 +238,13 @@ impl Lanes {
         self.claim_after_control(current)
     }
 
-    /// Records that a future of the process can make progress. Several wakes before the process next looks count as
-    /// one.
+    /// Records that a future of the process can make progress. Several wakes count as one until the holder of the token
+    /// has taken the word.
     pub(crate) fn wake(&self) -> Claim {
         let mut current = self.control.load(Ordering::Relaxed);
         loop {
             if marks(current) & WOKEN != 0 {
-                // The process has not looked since an earlier wake. When it does, it sees the effects of both wakes,
+                // The word has not been taken since an earlier wake. Whoever takes it sees the effects of both wakes,
                 // because this exchange makes it read this word or a later one.
                 let seen = self.control.compare_exchange(current, current, Ordering::SeqCst, Ordering::Relaxed);
                 match seen {
@@ -260,8 +261,8 @@ impl Lanes {
         }
     }
 
-    /// Wakes the process like [`wake`](Self::wake), unless it waits for control only. In that case returns `None`, and
-    /// the caller sees everything that the process did before it parked the token.
+    /// Wakes the process like [`wake`](Self::wake), unless it waits for control only. If it does, this returns `None`,
+    /// and the caller sees everything that the process did before it parked the token.
     pub(crate) fn wake_unless_waiting(&self) -> Option<Claim> {
         let mut current = self.control.load(Ordering::Relaxed);
         loop {
@@ -276,7 +277,7 @@ impl Lanes {
         }
     }
 
-    /// Takes the token if possible; `before` is the control word that the caller has just replaced.
+    /// Takes the token if possible. `before` is the control word that the caller has just replaced.
     fn claim_after_control(&self, before: *mut MailNode) -> Claim {
         if marks(before) & WAIT != 0 {
             return Claim::Process;
@@ -297,8 +298,8 @@ impl Lanes {
         if mark == IDLE { Claim::Process } else { Claim::Vacant }
     }
 
-    /// Returns the sequence number of the node last consumed, or zero, which precedes the first number, if there is
-    /// none.
+    /// Returns the sequence number of the node last consumed. If there is none, returns zero, which precedes the first
+    /// number.
     fn first_sequence(&self) -> u64 {
         let head = self.head.load(Ordering::Acquire);
         // SAFETY: null, or the address of a node; nodes are never freed.
@@ -314,8 +315,8 @@ impl Lanes {
     }
 
     /// Returns the length of the data lane, not counting envelopes that are being pushed or taken; at most
-    /// [`FARTHEST`](super::node::FARTHEST). May be called from any thread, which is why `head` is stored with Release;
-    /// the result may already be out of date.
+    /// [`FARTHEST`](super::node::FARTHEST). May be called from any thread; for this reason, `head` is stored with
+    /// Release. The result may already be out of date.
     pub(crate) fn depth(&self) -> u64 {
         // SAFETY: null, or the address of a node; nodes are never freed.
         let last = unsafe { bare(self.tail.load(Ordering::Acquire)).as_ref() };
@@ -335,7 +336,7 @@ impl Lanes {
     /// Returns the types of the queued messages for `generation`, in order.
     ///
     /// # Safety
-    /// Nothing is taken out of the lane meanwhile. Other threads may push.
+    /// Nothing is taken out of the lane during the call. Other threads may push.
     #[cfg(feature = "test")]
     pub(crate) unsafe fn queued_types(&self, generation: u64) -> Vec<&'static str> {
         let head = self.head.load(Ordering::Acquire);
@@ -385,8 +386,8 @@ impl Lanes {
 /// # Safety
 /// For each operation: the caller holds the token of these lanes.
 impl Lanes {
-    /// Advances to the oldest envelope of the data lane, which stays in its node until the next call. If there is one
-    /// and `goes_on` returns false, leaves the lane unchanged and returns `Empty`.
+    /// Advances to the oldest envelope of the data lane. The envelope stays in its node until the next call. If there
+    /// is an envelope but `goes_on` returns false, leaves the lane unchanged and returns `Empty`.
     #[inline]
     pub(crate) unsafe fn advance(&self, goes_on: impl Fn() -> bool) -> Advance<NonNull<MailNode>> {
         let head = self.head.load(Ordering::Acquire);
@@ -437,7 +438,7 @@ impl Lanes {
         bare(self.tail.load(Ordering::Relaxed)) == head
     }
 
-    /// Returns whether both lanes are empty. Reads the words that pushes write with sequentially consistent loads, to
+    /// Returns whether both lanes are empty. The words that pushes write are read by sequentially consistent loads, to
     /// match those writes.
     #[inline]
     pub(crate) unsafe fn are_empty_in_order(&self) -> bool {
@@ -487,7 +488,7 @@ impl Lanes {
         }
         let laid = marked(ptr::null_mut(), mark);
         if self.tail.compare_exchange(head, laid, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-            // If `tail` had a node, no other thread writes `head`; if it was null, another thread is about to.
+            // If `tail` had a node, no other thread writes `head`; if it was null, another thread is about to write it.
             if !head.is_null() {
                 self.head.store(head, Ordering::Release);
             }
@@ -594,7 +595,7 @@ pub(crate) struct Holder<'a>(&'a Lanes);
 
 impl<'a> Holder<'a> {
     /// # Safety
-    /// The caller holds the token of `lanes` while this value lives, and uses it through this value only.
+    /// The caller holds the token of `lanes` while this value lives, and uses the token through this value only.
     #[inline]
     pub(crate) unsafe fn new(lanes: &'a Lanes) -> Self {
         Self(lanes)
@@ -635,8 +636,8 @@ impl<'a> Holder<'a> {
         unsafe { self.0.is_data_empty() }
     }
 
-    /// Returns the node last consumed, if none follows it, to be filled with a message; call [`refill`](Self::refill)
-    /// next.
+    /// Returns the node last consumed, if no node follows it. The caller fills it with a message, and then calls
+    /// [`refill`](Self::refill).
     #[inline(always)]
     pub(crate) fn empty_first(&self) -> Option<NonNull<MailNode>> {
         let head = NonNull::new(self.0.head.load(Ordering::Relaxed))?;
@@ -644,7 +645,8 @@ impl<'a> Holder<'a> {
         (self.0.tail.load(Ordering::Acquire) == head.as_ptr()).then_some(head)
     }
 
-    /// Makes the node returned by [`empty_first`](Self::empty_first), which now has a message, the first of the lane.
+    /// Makes the node that [`empty_first`](Self::empty_first) returned the first of the lane. It must have a message by
+    /// now.
     #[inline(always)]
     pub(crate) fn refill(&mut self, first: NonNull<MailNode>) {
         self.0.head.store(marked(first.as_ptr(), FRESH), Ordering::Release);

@@ -1,15 +1,15 @@
 //! The node: a 64-byte cell, one cache line, that carries everything that is sent. Nodes are recycled and never freed.
 //!
 //! Access to each field:
-//! * `content` belongs to the owner of the node: the sender until the push; then the holder of the receiver's token,
-//!   once the node's predecessor links to it or, for the first node, the lane's `head` points to it.
+//! * `content` belongs to the owner of the node. Until the push, this is the sender. Once the node's predecessor links
+//!   to it (or, for the first node, once the lane's `head` points to it), it is the holder of the receiver's token.
 //! * `mark` is written by the sender, before it pushes and again before it links the node, and read by any thread. The
 //!   next sender derives its sequence number from it, and the length of the queue is the difference between two
 //!   numbers.
-//! * `next` of a queued node is written once, by the sender of its successor. While a node waits for an answer it is
-//!   in no queue, and `next` tells whether the answer is still wanted (see `crate::call::caller`). In a free node it
-//!   is the link of its magazine. Since nodes are never freed, the holder of a stale pointer may still read `next`,
-//!   and `mark` for a number that may be wrong, but nothing else.
+//! * `next` of a queued node is written once, by the sender of its successor. While a node waits for an answer it is in
+//!   no queue, and `next` tells whether the answer is still wanted (see `crate::call::caller`). In a free node it is
+//!   the link of its magazine. Since nodes are never freed, the holder of a stale pointer may still read `next`, and
+//!   may read a number in `mark`, which may be wrong. It may read nothing else.
 
 use super::payload::Payload;
 use crate::observe::spans;
@@ -34,7 +34,8 @@ pub(crate) enum NodeKind {
     Call = 5,
     /// The notice of a process's end, in the data lane.
     Notice = 6,
-    /// A stand-in for a message in the queue of a mailbox with a hard bound, in the data lane.
+    /// Stands in the data lane for a message of a mailbox with a hard bound. The message is in a second queue of that
+    /// mailbox.
     Placeholder = 7,
 }
 
@@ -48,8 +49,8 @@ pub(crate) struct Envelope {
     pub(crate) payload: Option<Payload>,
 }
 
-// SAFETY: the payload is `Send`, and the word is a tag, null, or the node of a caller that only this envelope holds,
-// whose content is `Send` (see `crate::call::caller`).
+// SAFETY: the payload is `Send`. The word is a tag, null, or the node of a caller. Only this envelope holds that node,
+// and the node's content is `Send` (see `crate::call::caller`).
 unsafe impl Send for Envelope {}
 
 /// The content of a node: a message is stored here from its send until its method takes it.
@@ -70,7 +71,7 @@ impl EnvelopeContent {
 #[repr(C, align(64))]
 pub(crate) struct MailNode {
     pub(crate) next: AtomicPtr<MailNode>,
-    /// The generation, above it the kind, and above that the sequence number: zero until it is known.
+    /// The generation, above it the kind, and above that the sequence number. The number is zero until it is known.
     mark: AtomicU64,
     content: OwnedCell<EnvelopeContent>,
 }
@@ -98,8 +99,9 @@ const LAST_SEQUENCE: u64 = (1 << (64 - SEQUENCE_SHIFT)) - 1;
 /// The number of the first node in an empty queue.
 pub(crate) const FIRST_SEQUENCE: u64 = 1;
 
-/// How often a sender polls for its predecessor's number before it yields once: a few microseconds in total, whereas a
-/// running sender takes a tenth of a microsecond. In models no thread can intervene in the meantime.
+/// How many times a sender polls for its predecessor's number before it yields once. The polls take a few microseconds
+/// in total, whereas a sender that is running takes a tenth of a microsecond to write its number. In models, no thread
+/// could intervene between the polls.
 const PATIENCE: u32 = if cfg!(loom) { 0 } else { 256 };
 
 impl MailNode {
@@ -114,7 +116,7 @@ impl MailNode {
     /// Returns the type of the node's message, if it has one for `generation`.
     ///
     /// # Safety
-    /// The node is queued, and is not taken out of its queue meanwhile.
+    /// The node is queued, and is not taken out of its queue during the call.
     #[cfg(feature = "test")]
     pub(crate) unsafe fn type_for(&self, generation: u64) -> Option<&'static str> {
         let mark = self.mark.load(Ordering::Relaxed);
@@ -154,8 +156,8 @@ impl MailNode {
         self.mark.store(mark | FIRST_SEQUENCE << SEQUENCE_SHIFT, Ordering::Relaxed);
     }
 
-    /// Numbers the node after its predecessor and returns the new number. Waits for a predecessor's number that is
-    /// about to be written; if that node's sender was preempted, uses `known`.
+    /// Numbers the node after its predecessor and returns the new number. If the predecessor's number is about to be
+    /// written, waits for it. If the predecessor's sender was preempted, uses `known` instead.
     #[inline]
     pub(crate) fn number_after(&self, predecessor: &Self, known: impl FnOnce() -> u64) -> u64 {
         let before = predecessor.sequence_or_soon().unwrap_or_else(known);
@@ -228,7 +230,7 @@ impl MailNode {
     }
 
     /// # Safety
-    /// The caller owns the node's content, which is empty.
+    /// The caller owns the node's content, and the content is empty.
     #[inline]
     unsafe fn put(&self, envelope: Envelope) {
         let mark = envelope.generation | (envelope.kind as u64) << KIND_SHIFT;
@@ -253,7 +255,7 @@ impl MailNode {
     /// Calls `look` with the content.
     ///
     /// # Safety
-    /// No thread changes the content meanwhile.
+    /// No thread changes the content during the call.
     pub(crate) unsafe fn peek<R>(&self, look: impl FnOnce(&EnvelopeContent) -> R) -> R {
         // SAFETY: the caller's promise.
         self.content.with_mut(|place| look(unsafe { &*place }))
@@ -283,8 +285,8 @@ impl MailNode {
     }
 }
 
-/// Selects the messages that a step takes without examining them: all that were sent to its process, or none, in which
-/// case the step examines each. The filter is one word, which is compared with the mark of each node.
+/// Selects the messages that a step takes without examining them: all that were sent to its process, or none. If it
+/// selects none, the step examines each message. The filter is one word, which is compared with the mark of each node.
 #[derive(Clone, Copy)]
 pub(crate) struct MessageFilter(u64);
 
@@ -324,7 +326,7 @@ impl MessageInPlace {
         Self(node)
     }
 
-    /// Returns whether this is a message that `filter` accepts: the check on the fast path.
+    /// Returns whether this is a message that `filter` accepts. This is the check on the fast path.
     #[inline]
     pub(crate) fn is_accepted_by(&self, filter: MessageFilter) -> bool {
         // SAFETY: nodes are never freed.
@@ -354,13 +356,13 @@ impl MessageInPlace {
 pub(crate) const FARTHEST: u64 = LAST_SEQUENCE / 2;
 
 /// How far the second of two sequence numbers may lag behind the first: a quarter of the range. It lags if the numbers
-/// were not read at the same time, or after a sender whose predecessor's number was unknown; in either case by at most
-/// the length of the queue.
+/// were not read at the same time, or if a sender did not know the number of its predecessor. In both cases, it lags by
+/// at most the length of the queue.
 pub(crate) const BEHIND: u64 = LAST_SEQUENCE / 4;
 
 /// Returns the number of nodes between two sequence numbers. Returns zero if the second lags by up to [`BEHIND`], and
-/// [`FARTHEST`] if it is further ahead: no queue shorter than three quarters of the range is mistaken for an empty
-/// one.
+/// [`FARTHEST`] if it is further ahead than that. So no queue shorter than three quarters of the range is mistaken for
+/// an empty one.
 pub(crate) fn distance(first: u64, last: u64) -> u64 {
     let distance = if last >= first { last - first } else { LAST_SEQUENCE - first + last };
     if distance >= LAST_SEQUENCE - BEHIND { 0 } else { distance.min(FARTHEST) }
@@ -416,7 +418,7 @@ impl NodeBox {
         unsafe { (*self.0.as_ptr()).put(envelope) }
     }
 
-    /// Stores a message in an empty node; `number` is as in [`next_number`](MailNode::next_number), or zero.
+    /// Stores a message in an empty node. `number` is as in [`next_number`](MailNode::next_number), or zero.
     #[inline]
     pub(crate) fn put_message<M: Send + 'static>(
         &mut self,
@@ -430,8 +432,8 @@ impl NodeBox {
         self.put_untraced((generation, number), message, word);
     }
 
-    /// Like [`put_message`](Self::put_message), but does not ask whether a subscriber wants the message's origin: for
-    /// callers that have already asked, and now hold a lock under which no user code may run.
+    /// Like [`put_message`](Self::put_message), but does not ask whether a subscriber wants the message's origin. It is
+    /// for callers that have already asked, and that now hold a lock under which no user code may run.
     #[inline]
     pub(crate) fn put_untraced<M: Send + 'static>(
         &mut self,
@@ -472,7 +474,7 @@ impl NodeBox {
     #[cold]
     #[inline(never)]
     fn put_traced<M: Send + 'static>(&mut self, (generation, number): (u64, u64), message: M, word: *mut MailNode) {
-        // The number occupies separate bits.
+        // The bits of the number and of the generation do not overlap.
         let generation = generation | number;
         self.put(Envelope { kind: NodeKind::Message, generation, word, payload: Some(Payload::sent(message)) });
     }
@@ -537,8 +539,7 @@ mod tests {
         (first + by - 1) % LAST_SEQUENCE + 1
     }
 
-    /// Catches: a queue longer than half the range of numbers that counts as empty, so that no bound would ever stop
-    /// it.
+    /// Catches: a queue longer than half the range of numbers counts as empty, so that no bound ever stops its growth.
     #[test]
     fn a_distance_is_told_up_to_half_of_all_numbers_and_never_as_none_because_it_is_long() {
         for first in [1, 2, 1_000, FARTHEST, FARTHEST + 1, LAST_SEQUENCE - 1, LAST_SEQUENCE] {

@@ -12,16 +12,16 @@ use crate::mem::poison;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-/// The number of nodes that move between a thread and the program at a time: 16 KiB, to amortize the queue's cost
-/// (about 40 ns).
+/// The number of nodes that move between a thread and the program at a time. They take 16 KiB, and amortize the cost of
+/// the queue (about 40 ns).
 const MAGAZINE: usize = 256;
 
 static DEPOT: Depot = Depot::new(MAGAZINE, || FLUSH.try_with(|_| ()).is_ok());
 
 struct NodeCache {
     cache: ThreadCache,
-    /// The number of nodes that this thread has taken, plus other costs: measures how much of its budget a time slice
-    /// has spent.
+    /// The number of nodes that this thread has taken, plus other costs. It measures how much of its budget a time
+    /// slice has spent.
     spent: u64,
     /// The address of a congested mailbox that the running process already knows of, or zero. Kept here, like `spent`,
     /// because each send touches this record anyway.
@@ -31,8 +31,8 @@ struct NodeCache {
 thread_local! {
     static CACHE: UnsafeCell<NodeCache> =
         const { UnsafeCell::new(NodeCache { cache: ThreadCache::EMPTY, spent: 0, known_congested: 0 }) };
-    /// Returns the thread's nodes to the program when the thread ends. Separate from the cache, which other destructors
-    /// use.
+    /// Returns the thread's nodes to the program when the thread ends. It is separate from the cache, because other
+    /// destructors use the cache.
     static FLUSH: FlushNodes = const { FlushNodes };
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn node(envelope: Envelope) -> NodeBox {
     node
 }
 
-/// Takes a node and stores a message in it; `word` points to the caller's node, or is null.
+/// Takes a node and stores a message in it. `word` points to the caller's node, or is null.
 #[inline]
 pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut MailNode) -> NodeBox {
     let mut node = with_cache(NodeCache::take);
@@ -68,8 +68,8 @@ pub(crate) fn message<M: Send + 'static>(generation: u64, message: M, word: *mut
     node
 }
 
-/// Like [`message`], but fills `first`, the empty first node of a lane, in place: its link and its sequence number are
-/// kept.
+/// Like [`message`], but fills `first`, the empty first node of a lane, in place. Its link is kept, and its sequence
+/// number grows by one.
 ///
 /// # Safety
 /// The caller owns the content of `first`.
@@ -97,20 +97,21 @@ pub(crate) fn empty() -> NodeBox {
 #[inline]
 pub(crate) fn recycle(node: NodeBox) {
     let node = node.into_raw();
-    // Must precede `add`, after which another thread can take the node.
+    // This must precede `add`, because afterwards another thread can take the node.
     poison::given_back(node.cast(), MailNode::ALWAYS_READABLE, size_of::<MailNode>());
     // SAFETY: it was taken from this depot, and has no content.
     let _none = with_cache(|own| unsafe { own.cache.add(&DEPOT, node.cast()) });
 }
 
-/// Returns the thread's count of spent budget: a time slice's spending is the difference between two counts. The count
-/// is kept here because each send touches this record anyway.
+/// Returns how much budget this thread has spent so far. What a time slice has spent is the difference between two such
+/// counts. The count is kept here because each send touches this record anyway.
 #[inline]
 pub(crate) fn spent() -> u64 {
     with_cache(|own| own.spent)
 }
 
-/// Forgets the mailbox that is known to be congested, at the start of a time slice. Returns the spent count.
+/// Forgets the mailbox that is known to be congested. Called at the start of a time slice. Returns the count of
+/// [`spent`].
 #[inline]
 pub(crate) fn forget_congested() -> u64 {
     with_cache(|own| {

@@ -56,7 +56,7 @@ impl<T> TableOf<T> {
     }
 
     /// # Safety
-    /// `data` holds a valid `T`, which is not used afterwards.
+    /// `data` holds a valid `T`, and that value is not used afterwards.
     #[inline]
     unsafe fn read(data: *mut Data) -> T {
         // SAFETY: the caller's promise; a `T` that is not in place is in a block without another owner.
@@ -67,7 +67,7 @@ impl<T> TableOf<T> {
     }
 
     /// # Safety
-    /// `data` holds a valid `T`, which is not used afterwards.
+    /// `data` holds a valid `T`, and that value is not used afterwards.
     unsafe fn drop_value(data: *mut Data) {
         // SAFETY: as in `read`.
         unsafe {
@@ -156,8 +156,8 @@ impl<M> HeldMessage<M> {
         unsafe { TableOf::<M>::read(&mut self.into_data()) }
     }
 
-    /// Moves the value out. If it was in a block, dropping the second part returns the block: because that happens
-    /// later, a value that is destructured at once is moved directly to its fields' destinations.
+    /// Moves the value out. If it was in a block, the block is returned when the second part of the result is dropped.
+    /// Because that happens later, a value that is destructured at once is moved directly to its fields' destinations.
     #[inline(always)]
     pub fn take(self) -> (M, Option<EmptyBlock<M>>) {
         let mut data = self.into_data();
@@ -204,7 +204,7 @@ impl TypeMark {
     }
 
     pub(crate) fn name(&self) -> Option<&'static fn() -> &'static str> {
-        // SAFETY: only addresses of tables are stored, which are constants of the program and never written.
+        // SAFETY: only addresses of tables are stored. Tables are constants of the program, and are never written.
         unsafe { self.0.load(Ordering::Relaxed).as_ref() }.map(|table: &'static TypeTable| &table.type_name)
     }
 }
@@ -259,8 +259,8 @@ impl Payload {
         Self::new(message)
     }
 
-    /// Packs a copy that a periodic timer sends to one process. A successor has timers of its own, so the copy is of no
-    /// use to it. The table marks such copies, so that other messages pay nothing for the mark.
+    /// Packs a copy that a periodic timer sends to one process. A successor of that process has timers of its own, so
+    /// the copy is of no use to it. The table marks such copies, so that other messages pay nothing for the mark.
     pub(crate) fn tick<T: Send + 'static>(message: T) -> Self {
         debug_assert!(!is_packed::<T>(), "a timer knows the type");
         let mut payload = Self::sent(message);
@@ -353,7 +353,7 @@ impl Payload {
     /// Returns a reference to the value if it is a `T`.
     ///
     /// # Safety
-    /// The value may not be `Sync`, so the caller must own the payload, no matter how it got the reference.
+    /// The value may not be `Sync`, so the caller must own the payload, even though it passes only a shared reference.
     pub(crate) unsafe fn peek<T: Send + 'static>(&self) -> Option<&T> {
         // SAFETY: the table is that of `T`, so `data` holds a valid `T`, which is borrowed together with the payload.
         self.holds::<T>().then(|| unsafe { TableOf::<T>::place(ptr::from_ref(&self.data).cast_mut()).as_ref() })
@@ -378,7 +378,7 @@ pub(crate) struct Packed {
     block: NonNull<u8>,
 }
 
-// SAFETY: made from a `T: Send`, to which it gives no access.
+// SAFETY: it was made from a `T: Send`, and gives no access to that value.
 unsafe impl Send for Packed {}
 
 impl Packed {
@@ -420,7 +420,7 @@ impl Drop for Packed {
     }
 }
 
-/// Returns whether `T` is [`Packed`]: a constant in optimized code.
+/// Returns whether `T` is [`Packed`]. In optimized code, this is a constant.
 #[inline(always)]
 fn is_packed<T: 'static>() -> bool {
     TypeId::of::<T>() == TypeId::of::<Packed>()
@@ -489,7 +489,7 @@ impl Payload {
         Some(unsafe { (traced.origin)(ptr::from_ref(&self.data).cast_mut()) })
     }
 
-    /// Returns the table of a traced message. Without the feature there are none.
+    /// Returns the table of a traced message. Without the feature `spans`, no message is traced.
     #[inline(always)]
     fn traced_by(&self) -> Option<&'static TracedTable> {
         if cfg!(feature = "spans") { self.table.traced } else { None }
@@ -532,7 +532,7 @@ impl Drop for Payload {
 }
 
 impl Payload {
-    /// Drops the value on another thread: its drop is user code, which this thread must not run.
+    /// Drops the value on another thread, because its drop is user code, and this thread must not run user code.
     #[cold]
     #[inline(never)]
     fn drop_elsewhere(&mut self) {

@@ -21,7 +21,7 @@ const SMALL: usize = 256 << 10;
 const ALIGN: usize = 64;
 
 struct Arena {
-    /// The rest of the last region.
+    /// The unused rest of the newest region.
     next: NonNull<u8>,
     left: usize,
     total: usize,

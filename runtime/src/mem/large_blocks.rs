@@ -1,4 +1,5 @@
-//! Blocks of one to eight kibibytes: from the program's allocator, recycled through [magazines](super::magazine).
+//! Blocks of one to eight kibibytes. They come from the program's allocator, and are recycled through
+//! [magazines](super::magazine).
 //!
 //! A stream of large messages has hundreds of them in flight, and allocates blocks on one thread that it frees on
 //! another: `malloc` and `free` take 600 instructions for such a message, and more time when they run on different
@@ -14,7 +15,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-/// Round numbers of bytes, plus some room for the data that accompanies a buffer of that size.
+/// The sizes of the blocks: round numbers of bytes, plus some room for the data that accompanies a buffer of that size.
 const SIZES: [usize; 4] = [1_088, 2_112, 4_160, 8_256];
 /// The alignment that all allocators guarantee by default.
 const ALIGN: usize = 16;
@@ -49,8 +50,8 @@ pub(crate) const fn class_of(layout: Layout) -> Option<usize> {
 thread_local! {
     static CACHES: UnsafeCell<[ThreadCache; SIZES.len()]> =
         const { UnsafeCell::new([const { ThreadCache::EMPTY }; SIZES.len()]) };
-    /// Returns the thread's blocks to the program when the thread ends. Separate from the caches, which other
-    /// destructors use.
+    /// Returns the thread's blocks to the program when the thread ends. It is separate from the caches, because other
+    /// destructors use the caches.
     static FLUSH: FlushLargeBlocks = const { FlushLargeBlocks };
 }
 
@@ -77,7 +78,8 @@ fn with_cache<R>(class: usize, body: impl FnOnce(&mut ThreadCache) -> R) -> R {
 
 #[inline]
 pub(crate) fn take(class: usize) -> NonNull<u8> {
-    // One branch and one call: with more, the compiler copies a message an additional time on its way to its block.
+    // This has only one branch and one call. With more, the compiler copies a message an additional time on its way to
+    // its block.
     match with_cache(class, ThreadCache::take_if_loaded) {
         Some(block) => {
             poison::taken(block.cast(), SIZES[class]);
@@ -105,7 +107,7 @@ fn take_more(class: usize) -> NonNull<u8> {
 /// The block was taken as one of this class, and is no longer used.
 #[inline]
 pub(crate) unsafe fn give_back(class: usize, block: NonNull<u8>) {
-    // Must precede `add`, after which another thread can take the block.
+    // This must precede `add`, because afterwards another thread can take the block.
     poison::given_back(block, size_of::<FreeLink>(), SIZES[class]);
     // SAFETY: the caller's promise.
     let surplus = with_cache(class, |cache| unsafe { cache.add(&DEPOTS[class], block.cast()) });

@@ -10,8 +10,8 @@
 //! depot, so even a single thread cycled through all the memory that it had ever needed.)
 //!
 //! Small pieces are carved from slabs and never freed: their memory stays at its high-water mark. Large ones come from
-//! the program's allocator, one at a time, and their depot keeps a bounded number of magazines; magazines beyond the
-//! bound are *surplus*, which the caller frees. A thread that ends gives its magazines to the depot.
+//! the program's allocator, one at a time, and their depot keeps a bounded number of magazines. Magazines beyond the
+//! bound are *surplus*, and the caller frees them. A thread that ends gives its magazines to the depot.
 //!
 //! # The bound
 //!
@@ -30,8 +30,8 @@
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, SegQueue};
 use std::ptr::{self, NonNull};
 
-/// The first word of a free piece: a pointer to the next free one. Atomic, because holders of a stale pointer may read
-/// it at any time (see `mailbox::node`).
+/// The first word of a free piece: a pointer to the next free one. It is atomic, because holders of a stale pointer may
+/// read it at any time (see `mailbox::node`).
 #[repr(transparent)]
 pub(crate) struct FreeLink(AtomicPtr<FreeLink>);
 
@@ -40,8 +40,8 @@ impl FreeLink {
         Self(AtomicPtr::new(next))
     }
 
-    /// Returns the next free piece. A plain read: an atomic one would keep the compiler from moving a large message
-    /// directly into its piece.
+    /// Returns the next free piece. This is a plain read, because an atomic one would keep the compiler from moving a
+    /// large message directly into its piece.
     ///
     /// # Safety
     /// The caller owns the piece, so no other thread writes to it.
@@ -56,8 +56,8 @@ impl FreeLink {
     }
 }
 
-/// The number of full magazines that a thread keeps. With the loaded one, these hold as many nodes as a default
-/// mailbox.
+/// The number of full magazines that a thread keeps. With the loaded one, they hold at least as many nodes as a default
+/// mailbox holds messages.
 const SPARES: usize = 4;
 
 /// A magazine: linked free pieces. Iterating takes them out; pieces left when the magazine is dropped are leaked.
@@ -179,7 +179,7 @@ impl ThreadCache {
         first
     }
 
-    /// Frees a piece. Returns a surplus magazine, if any: none if the depot has no bound.
+    /// Frees a piece. Returns a surplus magazine, if there is one. If the depot has no bound, there is none.
     ///
     /// # Safety
     /// The piece was taken from a cache of the same depot, or allocated for it, and is no longer used, except for
@@ -245,8 +245,8 @@ impl ThreadCache {
         magazine
     }
 
-    /// Loads another magazine to replace the empty one, if there is one and a destructor will empty this cache.
-    /// Returns its first piece.
+    /// Loads another magazine to replace the empty one, if there is another and a destructor will empty this cache.
+    /// Returns the first piece of that magazine.
     #[cold]
     fn reload(&mut self, depot: &Depot) -> Option<NonNull<FreeLink>> {
         let magazine = (depot.register)().then(|| self.next_magazine(depot))??;
@@ -255,7 +255,7 @@ impl ThreadCache {
         Some(magazine)
     }
 
-    /// Gives the magazines of a thread that ends to the depot. Returns one that is surplus; the next call continues
+    /// Gives the magazines of a thread that ends to the depot. If one is surplus, returns it; the next call continues
     /// with the others.
     pub(crate) fn leave(&mut self, depot: &Depot) -> Option<Magazine> {
         self.count = 0;

@@ -2,8 +2,8 @@
 //!
 //! Blocks come in five sizes, from caches of the calling thread. [Larger](super::large_blocks) or more strictly aligned
 //! ones come from the program's allocator. So neither a spawn nor a message allocates in steady state, and blocks that
-//! are freed on a thread other than the one that took them are returned in batches (79 ns for each with the system's
-//! allocator). The memory of blocks stays at its high-water mark, which is why their size is limited.
+//! are freed on a thread other than the one that took them are returned in batches. (With the system's allocator, each
+//! such block costs 79 ns.) The memory of blocks stays at its high-water mark. For this reason, their size is limited.
 
 use super::arena::permanent;
 use super::large_blocks;
@@ -35,8 +35,8 @@ const fn depot<const SIZE: usize>() -> Depot {
 thread_local! {
     static CACHES: UnsafeCell<[ThreadCache; SIZES.len()]> =
         const { UnsafeCell::new([const { ThreadCache::EMPTY }; SIZES.len()]) };
-    /// Returns the thread's blocks to the program when the thread ends. Separate from the caches, so that they need no
-    /// destructor and can be used in other destructors.
+    /// Returns the thread's blocks to the program when the thread ends. It is separate from the caches, so that the
+    /// caches need no destructor and can be used in other destructors.
     static FLUSH: FlushBlocks = const { FlushBlocks };
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn take(layout: Layout) -> NonNull<u8> {
 pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
     match class_of(layout) {
         Some(class) => {
-            // Must precede `add`, after which another thread can take the block.
+            // This must precede `add`, because afterwards another thread can take the block.
             poison::given_back(memory, size_of::<FreeLink>(), SIZES[class]);
             // SAFETY: the caller's promise.
             let _none = with_cache(class, |cache| unsafe { cache.add(&DEPOTS[class], memory.cast()) });
@@ -109,7 +109,7 @@ pub(crate) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
     }
 }
 
-/// Replaces size zero, which the allocator refuses: a type can be empty and highly aligned.
+/// Replaces size zero, because the allocator refuses it. (A type can be empty and highly aligned.)
 fn not_empty(layout: Layout) -> Layout {
     if layout.size() == 0 { layout_of(layout.align(), layout.align()) } else { layout }
 }

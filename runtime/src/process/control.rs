@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A message in the control lane other than a completion.
 pub(crate) enum Control {
-    /// Ends the process, which may clean up first if it handles cancels.
+    /// Ends the process. If it handles cancels, it may clean up first.
     Cancel(ExitReason),
     /// Ends the process before its next message.
     Kill,
@@ -53,8 +53,8 @@ pub(crate) trait EndWaiter: Send + Sync {
     /// process gets the entry's `result`.
     fn ended(&self, reason: &ExitReason, result: Option<Payload>);
 
-    /// Like `ended`, for the waiter that was created with the process. `handling` is the type of the message in which
-    /// the process failed.
+    /// Like `ended`, but for the waiter that was created with the process. `handling` is the type of the message in
+    /// which the process failed.
     fn ended_while(&self, reason: &ExitReason, result: Option<Payload>, handling: Option<&'static str>) {
         let _ = handling;
         self.ended(reason, result);

@@ -37,7 +37,7 @@ pub enum DescribeError {
     /// The process's type does not allow its state to be shown.
     #[error("the type of {0} shows nothing of its state; write `#[process(inspect)]` before it")]
     Hidden(Pid),
-    /// An async method or entry owns the state, which cannot be read until it returns.
+    /// An async method or entry owns the state. Until it returns, the state cannot be read.
     #[error("{0} is in an async method or entry, which has its state until it returns; ask again later")]
     Away(Pid),
     /// The `Debug` of the state panicked.

@@ -72,7 +72,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Takes the next control, in the node that carried it, if it is an answer.
+    /// Takes the next control if it is an answer. The answer stays in the node that carried it.
     #[inline]
     pub(crate) fn next_answer(&mut self) -> Option<AnswerNode> {
         match &mut self.0 {
@@ -135,7 +135,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Like `next`, for generated state machines: a call can be withdrawn until it is handled.
+    /// Like `next`, but for generated state machines. A call that this returns can be withdrawn until it is handled.
     #[inline]
     pub(crate) fn next_for_machine(&mut self) -> Option<Event> {
         match &mut self.0 {

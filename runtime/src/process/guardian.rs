@@ -3,7 +3,7 @@
 use crate::{call::package::Package, exit::ExitReason, pid::Pid, util::defer::defer};
 use std::{cell::RefCell, sync::Arc};
 
-/// Follows a process from its start to its end. Implemented by supervisors, which also stop the process when its host
+/// Follows a process from its start to its end. Supervisors implement it. They also stop the process when its host
 /// shuts down.
 pub(crate) trait Guardian: Send + Sync {
     fn started(&self, pid: Pid);
@@ -45,7 +45,7 @@ pub(crate) fn while_leaving<R>(guardian: Option<Arc<dyn Guardian>>, body: impl F
 }
 
 fn replace(guardian: Option<Arc<dyn Guardian>>) -> Option<Arc<dyn Guardian>> {
-    // Inaccessible while the thread destroys its thread-locals, where nothing is supervised.
+    // This is inaccessible while the thread destroys its thread-locals. Nothing is supervised at that time.
     GUARDIAN.try_with(|own| own.replace(guardian)).unwrap_or_default()
 }
 

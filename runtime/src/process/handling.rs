@@ -5,7 +5,7 @@ use crate::recorder::ring::TypeName;
 use std::cell::Cell;
 
 thread_local! {
-    /// The last process that failed on this thread, and the type of its message.
+    /// The process that failed most recently on this thread, and the type of its message.
     static FAILED: Cell<Option<(Pid, TypeName)>> = const { Cell::new(None) };
 }
 

@@ -22,7 +22,7 @@ use crate::util::panics::Site;
 
 /// The lanes of a running process as its step sees them. One per thread, reused for each step.
 pub(crate) struct StepInput {
-    /// The lanes of the last process that began a step.
+    /// The lanes of the process that began a step most recently.
     pub(super) holder: Holder<'static>,
     pub(super) endpoint: Option<&'static dyn LinkEndpoint>,
     /// Accepts the messages of the process, or none while they are recorded or tapped.
@@ -32,10 +32,11 @@ pub(crate) struct StepInput {
     pub(super) controls: Controls,
     /// The thread's count of spent events when the time slice began.
     began: u64,
-    /// The budget: zero once the process must end, or when the time slice has taken too long.
+    /// The budget. It is zero once the process must end, or when the time slice has taken too long.
     pub(super) slice: &'static TimeSlice,
-    /// Whether the step has had controls to deliver: from the control lane when it began, or notices and requests to
-    /// stop since. Controls that enter an empty lane during a step are left to the next step, which follows at once.
+    /// Whether the step has had controls to deliver. These came from the control lane when the step began, or are
+    /// notices and requests to stop that it took since then. Controls that enter an empty lane during a step are left
+    /// to the next step, which follows at once.
     pub(super) controlled: bool,
     /// Whether the process ends before it takes another event; the reason is in `rare`.
     pub(super) ended: bool,
@@ -49,7 +50,8 @@ pub(crate) struct StepInput {
 #[derive(Default)]
 pub(super) struct StepRecording {
     pub(super) recorder: Option<&'static Recorder>,
-    /// The recorder's stamp of the start of the time slice, until its first message is taken; then zero.
+    /// The recorder's stamp of the start of the time slice. It is set to zero when the first message of the slice is
+    /// taken.
     pub(super) stamp: u64,
 }
 
@@ -63,8 +65,8 @@ pub(super) struct EventsTaken {
 }
 
 impl StepInput {
-    /// Creates the input for the thread with this time slice. Until the first step it reads from `nowhere`, whose lanes
-    /// stay empty.
+    /// Creates the input for the thread with this time slice. Until the first step, it reads from the lanes `nowhere`,
+    /// which stay empty.
     ///
     /// # Safety
     /// The calling thread holds the token of `nowhere`, and uses it only through this input.
@@ -93,8 +95,8 @@ impl StepInput {
         self.slice.begin(self.began, budget);
     }
 
-    /// Begins a time slice of exactly `budget` events, however long they take: for a simulation, or to time a single
-    /// event.
+    /// Begins a time slice of exactly `budget` events, however long they take. This is for simulations, and for timing
+    /// a single event.
     pub(crate) fn begin_exact_budget(&mut self, budget: u32) {
         self.began = node_pool::forget_congested();
         self.slice.begin_exactly(self.began, budget);
@@ -153,8 +155,8 @@ impl StepInput {
         self.taken = EventsTaken::default();
     }
 
-    /// Finishes a step that may have needed rare state. Returns that state, which includes the controls that the step
-    /// did not take.
+    /// Finishes a step that may have needed rare state. Returns that state, including the controls that the step did
+    /// not take.
     pub(crate) fn finish(&mut self) -> Option<Box<RareEvents>> {
         if !self.controls.is_empty() {
             self.rare().left = std::mem::take(&mut self.controls);
@@ -199,7 +201,7 @@ impl StepInput {
         let end = &mut self.rare().end;
         match end {
             None => *end = Some(reason),
-            // The reason of a later cancel, which may contain a user's error.
+            // This is the reason of a later cancel. It may contain a user's error.
             Some(_) => dispose(Site::ReasonDrop, reason),
         }
     }

@@ -48,8 +48,8 @@ impl StepInput {
         self.controls.push_first(answer);
     }
 
-    /// Takes the controls with which a step begins, `brought` before all others. Returns them unless all of them are
-    /// answers for this generation.
+    /// Takes the controls with which a step begins, and puts `brought` before all others. Returns them unless all of
+    /// them are answers for this generation.
     #[inline(always)]
     pub(crate) fn begin_answered(&mut self, brought: Option<NodeBox>) -> Option<Controls> {
         self.note_control();
@@ -64,8 +64,8 @@ impl StepInput {
         Some(taken)
     }
 
-    /// Begins a step that has controls: `taken` from its lane, `kept` from the last step, or `held` while the process
-    /// was suspended. Returns whether a cancel is among them, in which case [`cancel`](Self::cancel) must be called.
+    /// Begins a step that has controls: `taken` from its lane, `kept` from the previous step, or `held` while the
+    /// process was suspended. Returns whether a cancel is among them. If so, [`cancel`](Self::cancel) must be called.
     pub(crate) fn begin_controlled(&mut self, kept: Controls, held: Controls, taken: Controls) -> bool {
         self.note_control();
         self.controls = kept;
@@ -147,7 +147,7 @@ impl StepInput {
         node_pool::spend(1);
     }
 
-    /// Takes the next control, in the node that carried it, if it is an answer.
+    /// Takes the next control if it is an answer. The answer stays in the node that carried it.
     #[inline]
     pub(crate) fn next_answer(&mut self) -> Option<AnswerNode> {
         if self.ended {

@@ -11,7 +11,7 @@ use crate::process::control::Control;
 use crate::process::mail::Mail;
 use crate::process::wait_probe::WaitProbe;
 
-/// An item of the data lane, after a closer look.
+/// The result of examining an item of the data lane.
 enum Examined {
     /// Nothing that the process takes.
     Nothing,

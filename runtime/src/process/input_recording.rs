@@ -38,7 +38,7 @@ impl StepInput {
         let (Some(recorder), Some(process)) = (self.recording.recorder, self.incarnation()) else { return };
         match std::mem::take(&mut self.recording.stamp) {
             0 => _ = recorder.note(RecordKind::Handle, process, sequence, name),
-            // The first message of a slice is taken when the slice begins, which saves reading the clock.
+            // The first message of a slice counts as taken when the slice begins. This saves reading the clock.
             stamp => recorder.note_at(stamp, RecordKind::Handle, process, sequence, name),
         }
     }

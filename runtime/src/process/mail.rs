@@ -20,7 +20,7 @@ pub struct Mail<'a> {
 }
 
 impl<'a> Mail<'a> {
-    /// Wraps the message in `envelope`, whose word is its caller or null.
+    /// Wraps the message in `envelope`. The envelope's word is the message's caller, or null.
     #[inline(always)]
     pub(crate) fn new(envelope: &'a mut EnvelopeContent, slice: &'static TimeSlice) -> Self {
         Self { envelope, slice: Some(slice) }
@@ -65,8 +65,8 @@ impl<'a> Mail<'a> {
         let message = Payload::take_from(&mut self.envelope.payload)?;
         let caller = self.caller();
         if let Some(slice) = self.slice {
-            // Recorded here, where the type is a constant, and not where the message is taken, which would cost four
-            // more instructions.
+            // The type is recorded here, where it is a constant. To record it where the message is taken would cost
+            // four more instructions.
             slice.note_message_of::<M>();
         }
         Some((message, caller))

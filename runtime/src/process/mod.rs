@@ -51,11 +51,11 @@ use std::marker::PhantomData;
 /// `#[process]` implements this trait for a struct; it can also be implemented by hand. The life cycle of a process:
 ///
 /// 1. `init` runs once, on the spawner's thread (or on the process's own thread if it is pinned: see
-///    [`Host::spawn_process_pinned`](crate::Host::spawn_process_pinned)). Messages that arrive meanwhile wait. If
+///    [`Host::spawn_process_pinned`](crate::Host::spawn_process_pinned)). Messages that arrive in the meantime wait. If
 ///    `init` fails, the spawner gets the error, and only `close` follows.
 /// 2. `step` runs on any worker whenever input has arrived, and occasionally without input.
-/// 3. `close` runs once, in any case. Then the state is dropped, and everything that waits for the end of the process
-///    is notified.
+/// 3. `close` always runs, once. Then the state is dropped, and everything that waits for the end of the process is
+///    notified.
 ///
 /// A panic in any of these methods ends only this process. A step must return soon, and must neither block nor wait,
 /// since it keeps a worker from other processes.
@@ -162,9 +162,9 @@ pub trait Process: 'static {
 }
 
 impl StepOutput<'_> {
-    /// Replaces this process with another definition, which keeps the PID, mailbox, names, links, monitors and
-    /// outstanding tags. The old process is closed and dropped; the new one is not initialised but takes the next step.
-    /// From then on, `info` and [`Host::address`](crate::Host::address) report the new type.
+    /// Replaces this process with another definition. The PID, mailbox, names, links, monitors and outstanding tags are
+    /// kept. The old process is closed and dropped; the new one is not initialised but takes the next step. From then
+    /// on, `info` and [`Host::address`](crate::Host::address) report the new type.
     pub fn upgrade(&mut self, process: impl Process + Send) {
         self.set(StepStatus::Upgrade(Box::new(Successor::by_hand(process))));
     }

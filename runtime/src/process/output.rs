@@ -129,7 +129,7 @@ impl Written {
         std::mem::forget(std::mem::take(&mut self.status));
     }
 
-    /// Returns whether nothing was written, except perhaps `idle`.
+    /// Returns true if nothing was written, or only `idle`.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self.status, StepStatus::Idle) && self.yields.is_empty()
@@ -144,8 +144,8 @@ impl Written {
 /// If a step writes several statuses, the one of the highest rank applies, whatever their order: [`done`](Self::done)
 /// outranks [`upgrade`](Self::upgrade), and both outrank [`go_on`](Self::go_on), [`wait`](Self::wait) and
 /// [`idle`](Self::idle); among these three, the last one written applies. So `done` cannot be revoked; an attempt to do
-/// so, except with `idle`, is logged when the process ends. Of several results, the last one applies. Without a status
-/// the process becomes idle.
+/// so, except with `idle`, is logged when the process ends. Of several results, the last one applies. If a step writes
+/// no status, the process becomes idle.
 ///
 /// ```
 /// use postroom::manual::StepOutput;
@@ -245,8 +245,7 @@ impl StepOutput<'_> {
     }
 
     /// Suspends the process until a yield completes; messages queue without waking it. Without an outstanding yield
-    /// this is an error, which ends the process. Has no effect after [`done`](Self::done) or
-    /// [`upgrade`](Self::upgrade).
+    /// this is an error, and ends the process. Has no effect after [`done`](Self::done) or [`upgrade`](Self::upgrade).
     pub fn wait(&mut self) {
         self.set(StepStatus::Waiting);
     }
@@ -271,7 +270,7 @@ impl StepOutput<'_> {
         matches!(self.read().status, StepStatus::Done(_) | StepStatus::Ended(..))
     }
 
-    /// Takes the result, if the process ends with one that is a `T`.
+    /// Takes the result of a process that ends, if there is one and it is a `T`.
     pub fn take_result<T: Send + 'static>(&mut self) -> Option<T> {
         match &mut self.written().status {
             StepStatus::Done(result) | StepStatus::Ended(_, result) => match result.take()?.take() {

@@ -33,7 +33,7 @@ pub(crate) struct RareEvents {
     pub(crate) end: Option<ExitReason>,
     /// Whether a request to stop is delivered to the step instead of ending the process.
     pub(super) holds_stop: bool,
-    /// Whether such a request has arrived and has not been delivered yet.
+    /// Whether a request to stop has arrived and has not been delivered yet.
     pub(super) stop: bool,
 }
 
@@ -58,7 +58,7 @@ impl StepInput {
         self.rare().holds_stop = true;
     }
 
-    /// Restores notices that the last step took and did not deliver. They precede the data lane.
+    /// Restores notices that the previous step took and did not deliver. They precede the data lane.
     pub(crate) fn keep_notices(&mut self, notices: VecDeque<Box<SentLinkMessage>>) {
         if !notices.is_empty() {
             self.rare().notices = notices;
@@ -71,8 +71,8 @@ impl StepInput {
         self.rare.as_ref().is_some_and(|rare| !rare.notices.is_empty())
     }
 
-    /// Returns whether a notice may be delivered now. False while the control lane is not empty: its contents may have
-    /// been sent before the notice, and the next step handles them first.
+    /// Returns whether a notice may be delivered now. It may not while the control lane has nodes: they may have been
+    /// sent before the notice, so the next step handles them first.
     pub(super) fn may_deliver_notice(&self) -> bool {
         self.has_undelivered_notices() && !self.holder.has_control_node()
     }

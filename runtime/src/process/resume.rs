@@ -36,14 +36,14 @@ impl StepParts<'_> {
         };
         let outcome = step(&mut lent.events, &mut lent.out);
         if let Some(own) = lent.give_back() {
-            // The output holds user values, whose drops may panic.
+            // The output holds user values, and their drops may panic.
             let _panic = contain(Site::StatusDrop, || self.written.add(own));
         }
         outcome
     }
 }
 
-/// Borrows of the storage, which need no drop unless the step has replaced them with its own events or output.
+/// Borrows of the storage. They need no drop unless the step has replaced them with its own events or output.
 struct Lent<'a> {
     events: ManuallyDrop<Events<'a>>,
     out: ManuallyDrop<StepOutput<'a>>,
@@ -67,7 +67,7 @@ impl Lent<'_> {
         // SAFETY: neither field is used again.
         let (events, out) = unsafe { (ManuallyDrop::take(&mut lent.events), ManuallyDrop::take(&mut lent.out)) };
         let own = out.into_own();
-        // Events hold user values, whose drops may panic.
+        // Events hold user values, and their drops may panic.
         let _panic = contain(Site::EventDrop, || drop(events));
         own
     }
@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    /// Catches: a leaked message, whose caller is never notified.
+    /// Catches: a message is leaked, and its caller is never notified.
     #[test]
     fn what_a_step_has_put_in_place_of_its_events_is_dropped_when_it_panics() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");

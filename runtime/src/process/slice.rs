@@ -14,9 +14,9 @@
 //! * V4 the thread's comparison before each event finds that the budget is spent.
 //!
 //! The watchdog exchanges only a value that it has read, and no two time slices of a thread have the same end unless
-//! the first spent nothing. So V2 and V3 affect the time slice that was read, and a mark lost to V1 belonged to the
-//! previous one. (A time slice that spends nothing runs user code only within one step.) The marks cost one or two
-//! events of the budget, which does not matter.
+//! the first spent nothing. So V2 and V3 affect only the time slice whose end was read, and a mark that V1 overwrites
+//! belonged to the previous time slice. (A time slice that spends nothing runs user code only within one step.) The
+//! marks cost one or two events of the budget, which does not matter.
 //!
 //! The word belongs to the thread, so a tick costs the thread one cache miss and nothing else. (Rejected: a shared
 //! count of ticks, recorded at the start of each time slice. It costs two more loads and a subtraction per event.)
@@ -44,7 +44,7 @@ impl TimeSlice {
     }
 
     /// Begins a time slice of exactly `budget` events. (If its end is even, the slice looks as if a tick had passed, so
-    /// the next tick ends it, which V3 allows.)
+    /// the next tick ends it. V3 allows that.)
     pub(crate) fn begin_exactly(&self, spent: u64, budget: u32) {
         self.end.store(spent + u64::from(budget), Ordering::Relaxed);
         self.message.clear();
@@ -81,7 +81,7 @@ impl TimeSlice {
         self.message.clear();
     }
 
-    /// Returns the type of the last message delivered in this time slice. Meant for the watchdog: the result may
+    /// Returns the type of the last message delivered in this time slice. It is meant for the watchdog. The result may
     /// already be out of date.
     pub(crate) fn message(&self) -> Option<&'static str> {
         self.message_type().map(|name| name())
@@ -97,7 +97,7 @@ impl TimeSlice {
         let seen = self.end.load(Ordering::Relaxed);
         let next = if seen.is_multiple_of(2) { 0 } else { seen - 1 };
         if seen != next {
-            // If it fails, the word that was read belonged to a time slice that is over.
+            // If the exchange fails, the word that was read belonged to a time slice that is over.
             let _met = self.end.compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
         }
     }

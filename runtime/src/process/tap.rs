@@ -1,9 +1,10 @@
-//! Taps, which show the next messages of a process: their types, and their values if the method is marked
+//! Taps show the next messages of a process: their types, and their values if the method is marked
 //! `#[message(inspect)]`. The number of messages, the time and the text are limited, so a forgotten tap costs little.
 //!
-//! A tap is requested through the control lane and stored in the cold state of the process, which each of its steps
-//! then checks. A step with a tap takes each message by the slow path, as a recorded step does (see `StepInput::tap`).
-//! So taps work for all processes, and a message is recorded when it is taken from its mailbox, wherever it is handled.
+//! A tap is requested through the control lane and stored in the cold state of the process. Each step of the process
+//! then checks for it there. A step with a tap takes each message by the slow path, as a recorded step does (see
+//! `StepInput::tap`). So taps work for all processes, and a message is recorded when it is taken from its mailbox,
+//! wherever it is handled.
 //!
 //! The `Debug` of a message is user code that runs in the step, and may do anything that the method may do. A panic is
 //! caught, and the text is cut off at [`MOST_BYTES`] or after [`LASTS`].
@@ -69,7 +70,7 @@ struct TapState {
     is_over: AtomicBool,
 }
 
-/// The process's side of a tap, which is dropped when there is nothing more to record.
+/// The process's side of a tap. It is dropped when there is nothing more to record.
 #[derive(Debug)]
 pub(crate) struct TapSink {
     state: Arc<TapState>,
@@ -90,7 +91,7 @@ impl TapSink {
         if at >= state.until || state.most == 0 {
             return false;
         }
-        // Formatted without the lock, because this runs user code.
+        // The value is formatted without the lock, because this runs user code.
         let value = self.value_of(mail);
         let mut kept = lock(&state.kept);
         if kept.len() < state.most {
@@ -141,7 +142,7 @@ impl fmt::Debug for ShownMail<'_, '_> {
 pub struct Tap(Arc<TapState>);
 
 impl Tap {
-    /// Returns the messages so far, oldest first.
+    /// Returns the messages recorded so far, oldest first.
     pub fn messages(&self) -> Vec<TappedMessage> {
         lock(&self.0.kept).clone()
     }

@@ -4,12 +4,12 @@ use crate::env::clock::instant_now;
 use crate::sync::{Arc, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Stored in place of the nanoseconds waited while the probe waits.
+/// Stored instead of a number of nanoseconds while the probe waits.
 const WAITS: u64 = u64::MAX;
-/// Stored in place of the nanoseconds waited once the probe was dropped unreached.
+/// Stored instead of a number of nanoseconds once the probe was dropped without having been reached.
 const GONE: u64 = u64::MAX - 1;
 
-/// A probe among the messages of a process. Dropped unreached if the process ends first.
+/// A probe among the messages of a process. If the process ends before it reaches the probe, the probe is dropped.
 pub(crate) struct WaitProbe(Arc<ProbeState>);
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub struct WaitMeasurement(Arc<ProbeState>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Waited {
-    /// The process has not reached the probe, which has waited this long so far.
+    /// The process has not reached the probe. The probe has waited this long so far.
     SoFar(Duration),
     /// The process reached the probe after this time.
     For(Duration),

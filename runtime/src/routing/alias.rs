@@ -1,13 +1,12 @@
 //! Aliases: PIDs that resolve to the process that currently serves. Supervised children, pools and names have aliases.
 //!
-//! An alias differs from a process's PID in its generation (see [`Pid::is_alias`]), which no slot ever has. A send to
-//! an alias first finds no live process, as for an ended one, and only then looks for an alias. So messages that are
-//! sent directly to a live process pay nothing for aliases.
+//! An alias differs from a process's PID in its generation (see [`Pid::is_alias`]): no slot ever has such a generation.
+//! A send to an alias first finds no live process, like a send to an ended one, and only then looks for an alias. So
+//! messages that are sent directly to a live process pay nothing for aliases.
 //!
 //! Aliases have their own table, in chunks that double in size and are never moved or freed. An entry counts the
-//! aliases that it has held, and a PID contains that number, so no PID is given out twice. Each entry has its own lock,
-//! which is held while a reference to the [`AliasTarget`] is cloned; the target is called, and dropped, without the
-//! lock.
+//! aliases that it has held, and a PID contains that number, so no PID is given out twice. Each entry has its own lock.
+//! It is held while a reference to the [`AliasTarget`] is cloned. The target is called, and dropped, without the lock.
 
 use super::hosts::{is_elsewhere, is_here, node_of};
 use crate::call::package::{Package, Undeliverable};
@@ -27,13 +26,13 @@ pub(crate) const DEPTH: usize = 8;
 /// The target of an alias.
 ///
 /// All methods are called without a lock, on the thread that sends or queries. Only [`take`](AliasTarget::take) may run
-/// user code, and so take as long as that code does: for a pool, the key and `Clone` of a message, the hook, and
-/// wakers. (The exception is a pointer, whose target is determined by user code.)
+/// user code, and so take as long as that code does. For a pool, this code is the key and `Clone` of a message, the
+/// hook, and wakers. (Pointers are an exception: user code determines their target.)
 pub(crate) trait AliasTarget: Send + Sync {
     /// Returns the process that messages go to now, if they go to one process at a time.
     fn now(&self) -> Option<Pid>;
 
-    /// Like [`now`](Self::now), for a sender that reports when it is done: see [`left`](Self::left).
+    /// Like [`now`](Self::now), but for a sender that reports when it is done: see [`left`](Self::left).
     fn enter(&self) -> Option<Pid> {
         self.now()
     }
@@ -51,15 +50,15 @@ pub(crate) trait AliasTarget: Send + Sync {
     /// Returns the process that `stop`, `cancel`, `kill`, `join`, `monitor`, `info` and `is_alive` apply to.
     fn life(&self) -> Option<Pid>;
 
-    /// Like [`life`](Self::life), for a caller that will register a wait for the end of that process. Returns `None` if
-    /// no process accepts waits: see [`hold`](Self::hold). Otherwise the caller must call [`waits`](Self::waits)
-    /// afterwards.
+    /// Like [`life`](Self::life), but for a caller that will register a wait for the end of that process. Returns
+    /// `None` if no process accepts waits: see [`hold`](Self::hold). Otherwise the caller must call
+    /// [`waits`](Self::waits) afterwards.
     fn enter_wait(&self) -> Option<Pid> {
         self.life()
     }
 
-    /// Returns the target's last process that has ended: another process may still be linked with it, or have the
-    /// notice of its end in the mailbox.
+    /// Returns the target's most recent process that has ended. Another process may still be linked with it, or may
+    /// still have the notice of its end in the mailbox.
     fn ended(&self) -> Option<Pid> {
         None
     }
@@ -104,7 +103,7 @@ pub(crate) enum Request {
 pub(crate) enum EndSource {
     /// The process itself. The last alias that led to it counts the wait as in transit until the source is dropped.
     Process(Pid, Option<WaitingAt>),
-    /// The last alias in the chain, which has no process that accepts a wait.
+    /// The last alias in the chain. It has no process that accepts a wait.
     Alias(Pid, Arc<dyn AliasTarget>),
     /// Nowhere, because an alias was retired, or the chain is longer than [`DEPTH`].
     Nothing,
@@ -143,9 +142,9 @@ impl EndSource {
     }
 }
 
-/// Returns all PIDs under which a process may be linked with the target of `pid`: each alias in the chain, where a link
-/// may wait for a process; the previous process of each alias, which has ended; and the process at the end of the
-/// chain, if there is one, which is the last element.
+/// Returns all PIDs under which a process may be linked with the target of `pid`. They are: each alias in the chain,
+/// because a link may wait there for a process; the previous process of each alias, if that one has ended; and the
+/// process at the end of the chain, if there is one. That process is the last element.
 pub(crate) fn names_of_links(pid: Pid) -> SmallVec<[Pid; 4]> {
     let (mut pid, mut names) = (pid, SmallVec::new());
     for _ in 0..=DEPTH {
@@ -254,7 +253,8 @@ pub(crate) fn lives(pid: Pid) -> bool {
     if !is_local_alias(pid) {
         return !is_elsewhere(pid) && TABLE.lives(pid);
     }
-    // Inspected in place: a clone could become the last reference, and be dropped by the caller under its locks.
+    // The target is inspected in place: a clone could become the last reference, and be dropped by the caller under its
+    // locks.
     let entry = place(pid.slot()).map(|place| place.read().unwrap_or_else(PoisonError::into_inner));
     entry.is_some_and(|entry| entry.is_of(pid) && entry.target.is_some())
 }
@@ -281,8 +281,8 @@ pub(crate) fn kind(pid: Pid) -> Option<&'static ProcessKind> {
 impl Pid {
     /// Returns the process that the PID refers to now: the PID itself or, for an alias, its target, if it has one.
     ///
-    /// Sending to the result saves the lookup of the alias. It is valid for one incarnation: after that a send is
-    /// refused, and `resolve` must be called again.
+    /// Sending to the result saves the lookup of the alias. The result is valid for one incarnation. After that, sends
+    /// to it are refused, and `resolve` must be called again.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -323,16 +323,16 @@ impl Pid {
 struct AliasEntry {
     /// Number of aliases that the entry has held.
     number: u64,
-    /// The host of the last alias.
+    /// The host of the most recent alias.
     owner: u16,
-    /// The node of the last alias.
+    /// The node of the most recent alias.
     node: Option<NodeId>,
     target: Option<Arc<dyn AliasTarget>>,
 }
 
 impl AliasEntry {
-    /// Returns whether the last alias of the entry is this PID. A PID that was parsed from text may name another host
-    /// or node; such a PID was never given out.
+    /// Returns whether the most recent alias of the entry is this PID. A PID that was parsed from text may name another
+    /// host or node; such a PID was never given out.
     fn is_of(&self, pid: Pid) -> bool {
         self.number == pid.number() && self.owner == pid.host_number() && self.node == Some(pid.node())
     }

@@ -25,9 +25,9 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// Answers the caller. `Ok` is the return value of the called method: a `Result<T, E>` of the caller's types, which
-    /// may be the method's own `Err`, or a `Result<T, Infallible>` if the method cannot fail. Never blocks. A caller
-    /// that has given up, or that expects no answer, is not notified.
+    /// Answers the caller. `Ok` is the return value of the called method. It is a `Result<T, E>` of the caller's types
+    /// (and may be the method's own `Err`), or a `Result<T, Infallible>` if the method cannot fail. Never blocks. A
+    /// caller that has given up, or that expects no answer, is not notified.
     pub fn answer(mut self, result: Result<Payload, CallError>) {
         match (self.caller.take(), result) {
             (Some(caller), Ok(value)) => caller.answer(value),
@@ -36,20 +36,20 @@ impl Answerer {
         }
     }
 
-    /// Returns whether a caller waits for an answer. False for a message that was sent rather than called; if the
-    /// message came through a pool, the pool still takes the answer as a sign that it was handled.
+    /// Returns whether a caller waits for an answer. None does if the message was sent rather than called. (If such a
+    /// message came through a pool, the pool still takes the answer as a sign that the message was handled.)
     pub fn expects_answer(&self) -> bool {
         self.caller.as_ref().is_some_and(|caller| !caller.was_sent())
     }
 
-    /// Returns the time until the caller's deadline, by the clock of the calling thread, which should be the thread
-    /// that sent the package. Zero if the deadline has passed, `None` if there is no deadline.
+    /// Returns the time until the caller's deadline, by the clock of the calling thread. This should be the thread that
+    /// sent the package. Returns zero if the deadline has passed, and `None` if there is no deadline.
     pub fn time_left(&self) -> Option<Duration> {
         let deadline = self.caller.as_ref()?.deadline().filter(|deadline| *deadline != Moment::NEVER)?;
         Some(deadline.since(Moment::now()))
     }
 
-    /// Returns whether the caller has stopped waiting, in which case the answer will be dropped.
+    /// Returns whether the caller has stopped waiting. If it has, the answer will be dropped.
     pub fn is_abandoned(&self) -> bool {
         self.caller.as_ref().is_some_and(Caller::has_given_up)
     }
@@ -93,7 +93,7 @@ pub struct Abandonment(Weak<AbsentCaller>);
 
 impl Abandonment {
     /// Reports that the caller no longer waits. If the called process has not begun to handle the message, it never
-    /// will; an answer is still passed on.
+    /// will. If the process still answers, the answer is passed on.
     pub fn abandon(&self) {
         if let Some(caller) = self.0.upgrade() {
             caller.has_given_up.store(true, Ordering::Relaxed);
@@ -177,8 +177,8 @@ impl Package {
         Self::with_caller(to, payload, time_left, then).0
     }
 
-    /// Like [`with_answer`](Self::with_answer), for a transport that is notified when the caller gives up before its
-    /// deadline.
+    /// Like [`with_answer`](Self::with_answer), but for a transport that is notified when the caller gives up before
+    /// its deadline.
     pub fn with_caller(
         to: Pid,
         payload: Payload,
@@ -198,8 +198,8 @@ impl Package {
         Self::from_parts(to, payload, answerer.caller.take())
     }
 
-    /// Takes the package apart. Returns its destination, the message, and the right to answer its caller. Meant for
-    /// transports, which encode the message by its type.
+    /// Takes the package apart. Returns its destination, the message, and the right to answer its caller. It is meant
+    /// for transports, because they encode the message by its type.
     ///
     /// Code that knows the type uses [`Package::answer`] instead.
     pub fn take_apart(self) -> (Pid, Payload, Answerer) {

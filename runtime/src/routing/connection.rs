@@ -2,14 +2,14 @@
 //!
 //! * A message is recorded in the [`Ties`] before it is sent or posted, under the same lock as the check that the
 //!   connection is not lost. The loss of the connection takes the ties under that lock. So the loss either reports the
-//!   tie of the message, or comes first, in which case the message is answered here.
+//!   tie of the message, or comes first. If it comes first, the message is answered here.
 //! * A message from the other node that is posted while the connection is being lost could arrive after the notice of
 //!   the loss. So it is followed by a second notice, which has no effect if the first one arrived after the message.
 //!
-//! A process may handle a message of this connection only after it has been tied to the other process over the next
-//! connection. So the message is posted with its [`ConnectionId`], and only messages of a link's own connection can end
-//! the link. A message that establishes a link is therefore sent over the connection that its process has recorded, or
-//! answered here: see [`Way`](super::remote_links::Way).
+//! When a process handles a message of this connection, it may already have been tied to the other process over the
+//! next connection. So each message is posted with its [`ConnectionId`], and only messages of a link's own connection
+//! can end the link. A message that establishes a link is therefore sent over the connection that its process has
+//! recorded, or answered here: see [`Way`](super::remote_links::Way).
 //!
 //! No lock is held while a transport is called or a process is notified.
 
@@ -86,8 +86,8 @@ impl Connection {
         }
     }
 
-    /// Delivers a message from the other node to the process `name`. Returns whether it was delivered, or answered on
-    /// behalf of the process.
+    /// Delivers a message from the other node to the process `name`. Returns true if it was delivered, or answered on
+    /// behalf of the process. Returns false if the connection is lost.
     pub(super) fn receive(&self, from: Pid, name: Pid, message: LinkMessage<ExitReason>) -> bool {
         let noted = {
             let mut ties = lock(&self.ties);
@@ -95,8 +95,8 @@ impl Connection {
             let to = if name.is_alias() { ties.meant(from, name, &message) } else { Some(name) };
             to.map(|to| (to, ties.receives(from, to, name, &message)))
         };
-        // The alias is resolved without the lock, because resolving calls its target, which counts the message as in
-        // transit.
+        // The alias is resolved without the lock, because resolving it calls its target. The target counts the message
+        // as in transit.
         let source;
         let (to, from) = match noted {
             Some(noted) => noted,

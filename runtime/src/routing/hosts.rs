@@ -117,7 +117,7 @@ pub(crate) fn is_here(pid: Pid) -> bool {
 }
 
 /// Returns whether the process with this PID belongs to another node, although it may be in the table of slots. Costs
-/// nothing in builds without logical nodes, where all processes in the table belong to one node.
+/// nothing in builds without logical nodes: there, all processes in the table belong to one node.
 #[inline(always)]
 pub(crate) fn is_elsewhere(pid: Pid) -> bool {
     acting_node().is_some_and(|own| pid.node() != own)

@@ -55,7 +55,7 @@ impl RemoteJoins {
 }
 
 /// Registers a wait for the end of a process of another node. Returns the joiner, the number of its monitor, and the
-/// joins that were given up, whose monitors the caller must remove.
+/// joins that were given up. The caller must remove the monitors of those joins.
 pub(super) fn register(to: Pid, join: Join) -> (Pid, u64, BTreeMap<u64, RemoteJoin>) {
     static NUMBER: World<AtomicU64> = World::new(AtomicU64::new(1));
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

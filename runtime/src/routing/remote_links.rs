@@ -1,4 +1,4 @@
-//! Everything but messages that this node's processes send over connections to other nodes: links, monitors, joins and
+//! What this node's processes send over connections to other nodes, except messages: links, monitors, joins and
 //! controls.
 
 use super::connection::{Connection, post};
@@ -53,7 +53,7 @@ pub(crate) fn send_link(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
     Way::between(from.node(), to.node()).send(from, to, message);
 }
 
-/// Sends a message about the links and monitors of an alias, which needs no answer.
+/// Sends a message about the links and monitors of an alias. The message needs no answer.
 pub(crate) fn send_from_alias(from: Pid, to: Pid, message: LinkMessage<ExitReason>) {
     if to.node() != from.node() {
         return send_link(from, to, message);
@@ -88,12 +88,12 @@ pub(crate) fn send_join(to: Pid, join: Join) {
 impl Router {
     /// Connects `transport` to `node`. An earlier transport for that node is [disconnected](Self::disconnect).
     pub fn connect(&self, node: NodeId, transport: Arc<dyn Transport>) {
-        // Disconnected first, so that processes with ties learn of the loss before anything arrives over the new
-        // connection.
+        // The earlier transport is disconnected first, so that processes with ties learn of the loss before anything
+        // arrives over the new connection.
         self.disconnect(node);
         let connection = Arc::new(Connection::new(transport, &Abroad));
         let before = self.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(node, connection);
-        // Outside the lock, because dropping a transport may connect another one.
+        // This happens outside the lock, because dropping a transport may connect another one.
         if let Some(before) = before {
             before.lose();
         }

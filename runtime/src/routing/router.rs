@@ -1,4 +1,4 @@
-//! The relay, which routes packages to their mailboxes.
+//! The relay: it routes packages to their mailboxes.
 //!
 //! A [`Receiver`] accepts packages. Receivers are the mailbox of a process, a stand-alone [`Mailbox`](crate::Mailbox),
 //! a host (by PID), a node (by host) and the router (by node). Each refuses packages that are not for it, with a typed
@@ -36,7 +36,7 @@ pub(crate) fn route(package: Package) -> Result<(), Undeliverable> {
     deliver(pid, payload, caller)
 }
 
-/// Sends a message without a caller: the fast path.
+/// Sends a message without a caller. This is the fast path.
 ///
 /// # Errors
 /// Returns the message and the reason.
@@ -54,8 +54,8 @@ fn try_send<M: Send + 'static>(pid: Pid, message: M) -> Result<(), (M, RefusalRe
     }
 }
 
-/// Sends a message with a caller; a refusal also fails the caller. Always inlined, so that the poll that sends a call
-/// contains it; other callers go through a function that is not inlined.
+/// Sends a message with a caller; a refusal also fails the caller. This is always inlined, so that the poll that sends
+/// a call contains it. Other callers go through a function that is not inlined.
 ///
 /// # Errors
 /// Returns the message and the reason.
@@ -128,8 +128,8 @@ pub(crate) unsafe fn package_of(pid: Pid, envelope: Envelope) -> Package {
     Package::from_parts(pid, envelope.payload.unwrap_or_else(|| Payload::new(())), caller)
 }
 
-/// Delivers a message that was accepted earlier, however full the mailbox is. A PID that is not a process of this
-/// program is treated as in any send.
+/// Delivers a message that was accepted earlier, however full the mailbox is. If the PID is not a process of this
+/// program, this is like any other send.
 ///
 /// # Errors
 /// Returns the package if the process has ended.
@@ -161,8 +161,8 @@ fn failure(pid: Pid, why: RefusalReason) -> SendFailure {
     }
 }
 
-/// Number of attempts to resolve an alias whose target has ended each time. A guess: a child that ends this often
-/// during one send counts as absent.
+/// How many times a send resolves an alias if its target has ended each time. The value is a guess: a child that ends
+/// so many times during one send counts as absent.
 const TRIES: usize = 4;
 
 /// A typed message, or a package, that is sent through an alias.
@@ -266,7 +266,7 @@ fn follow_from<M: Routable>(pid: Pid, mut message: M, depth: usize) -> Result<()
         let Some(visit) = Visit::begin(&*alias) else { break };
         let process = visit.process;
         if asked.replace(process) == Some(process) {
-            // The same process again: it has ended, so another attempt is useless.
+            // This is the same process again. It has ended, so another attempt is useless.
             break;
         }
         let brought = match alias::is_local_alias(process) {
@@ -308,13 +308,13 @@ impl Node {
         hosts::is_of_program(id).then_some(Self(id))
     }
 
-    /// Returns the ID of the node, which is the first part of its PIDs.
+    /// Returns the ID of the node. It is the first part of the node's PIDs.
     pub fn id(self) -> NodeId {
         self.0
     }
 
-    /// Runs `body` as code of this node: its sends to processes of other nodes go through this node's transports. Meant
-    /// for code outside of processes in a program with several nodes; it has no effect in other programs.
+    /// Runs `body` as code of this node: its sends to processes of other nodes go through this node's transports. This
+    /// is meant for code outside of processes in a program with several nodes. It has no effect in other programs.
     pub fn enter<R>(self, body: impl FnOnce() -> R) -> R {
         as_node(self.0, body)
     }
@@ -347,7 +347,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// Creates a router that knows only this node. Meant for tests, since sends use the [router of the
+    /// Creates a router that knows only this node. It is meant for tests, since sends use the [router of the
     /// program](Self::of_program).
     pub fn new() -> Self {
         Self::from(this_node())
@@ -430,7 +430,7 @@ pub(crate) trait RemoteSender: Send + Sync {
     fn deliver(&self, transport: &dyn Transport, package: Package) -> Result<(), Undeliverable>;
 }
 
-/// The engine's implementation, which is set once there is a host.
+/// The engine's implementation. It is set once there is a host.
 static SENDER: World<OnceLock<&'static dyn RemoteSender>> = World::new(OnceLock::new());
 
 pub(crate) fn set_remote_sender(sender: &'static dyn RemoteSender) {
@@ -444,7 +444,7 @@ fn send_through(transport: &dyn Transport, package: Package) -> Result<(), Undel
     }
 }
 
-/// Delivers a package for which there was no room, beyond the bound of its transport.
+/// Delivers a package beyond the bound of its transport, after there was no room for it.
 ///
 /// # Errors
 /// Returns the package if there is no room for it even beyond the bound, or if its node is no longer connected.
@@ -483,8 +483,8 @@ impl Receiver for Router {
         }
         match self.connection(pid.node()) {
             Some(connection) => send_through(connection.transport(), package).map_err(|refused| {
-                // The full mailbox may be that of one of the transport's own processes, whose PID the sender does not
-                // know.
+                // The full mailbox may be that of one of the transport's own processes. The sender does not know the
+                // PID of such a process.
                 let Undeliverable { package, reason } = refused;
                 let reason = if matches!(reason, SendFailure::Full(_)) { SendFailure::Full(pid) } else { reason };
                 Undeliverable { package, reason }

@@ -4,16 +4,16 @@
 //! Each process keeps its half of a link. [`Ties`] is a shadow of the local halves, updated by each link message that
 //! passes in either direction. It may list a tie that its process has ended in the meantime; the process then ignores
 //! the notice. It never lacks a tie: an outgoing message is recorded after its process has changed its half and before
-//! it is sent, and an incoming one before its process can change its half. `tests/exhaustive` checks the shadow
-//! together with a process's half.
+//! the message is sent, and an incoming message is recorded before its process can change its half. `tests/exhaustive`
+//! checks the shadow together with a process's half.
 //!
 //! # Aliases
 //!
-//! A process may link with or monitor an alias of the other node, which only that node can resolve. On that node, the
-//! tie is with the process that the alias resolves to at that moment, and the alias is recorded: messages from that
-//! process then have the alias as their sender, which is the name that the other process knows. (A `Down` is identified
-//! by its number instead.) If the alias has no process, the tie may be with the alias itself, which counts as a local
-//! process here.
+//! A process may link with or monitor an alias of the other node. Only that node can resolve the alias. There, the tie
+//! is with the process that the alias resolves to at that moment, and the alias is recorded: messages from that process
+//! then have the alias as their sender, because that is the name that the other process knows. (A `Down` is identified
+//! by its number instead.) If the alias has no process, the tie may be with the alias itself. The alias then counts as
+//! a local process here.
 
 use crate::exit::ExitReason;
 use crate::links::protocol::LinkMessage;
@@ -24,12 +24,12 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Ties {
     /// Links, by the local process and the name of the other process.
     links: BTreeSet<(Pid, Pid)>,
-    /// Links that the local process has ended, and whose end the other process has not acknowledged: the number of the
-    /// unlink, and whether the local process has linked again.
+    /// Links that the local process has ended, without an acknowledgement from the other process so far. Each has the
+    /// number of the unlink, and tells whether the local process has linked again.
     unlinking: BTreeMap<(Pid, Pid), (u64, bool)>,
     /// Processes that local processes monitor, by the local process and the number of the monitor.
     watched: BTreeMap<(Pid, u64), Pid>,
-    /// Local processes that are monitored, by the monitoring process and its number.
+    /// Local processes that are monitored, by the monitoring process and the number of the monitor.
     watchers: BTreeMap<(Pid, u64), Pid>,
     /// Local processes that are linked through an alias, by the alias and the other process.
     aliased: BTreeMap<(Pid, Pid), Pid>,
@@ -84,8 +84,8 @@ impl Ties {
         self.links.len() + self.unlinking.len() + self.watched.len() + self.watchers.len()
     }
 
-    /// Returns whether there is a link, or one that the local process has ended and whose end has not been
-    /// acknowledged.
+    /// Returns true if there is a link, or if the local process has ended one and the other process has not
+    /// acknowledged its end.
     fn is_linked(&self, link: (Pid, Pid)) -> bool {
         self.links.contains(&link) || self.unlinking.contains_key(&link)
     }
@@ -164,7 +164,7 @@ impl Ties {
     }
 }
 
-/// Returns the answer to a local process on behalf of one that cannot be reached.
+/// Returns the answer to a local process on behalf of a process that cannot be reached.
 pub(super) fn answer_for_the_lost(message: &LinkMessage<ExitReason>) -> Option<LinkMessage<ExitReason>> {
     match message {
         LinkMessage::Link => Some(LinkMessage::Exit(ExitReason::NodeLost)),

@@ -1,4 +1,4 @@
-//! Transports, which carry packages, link messages and controls to another node.
+//! Transports. They carry packages, link messages and controls to another node.
 
 use super::transport_queue::TransportQueue;
 use crate::call::package::{Package, Undeliverable};
@@ -64,8 +64,8 @@ pub enum ControlMessage {
 /// since nothing would signal that there is room again. `send_wait` and `send_async` retry a thousand times per second.
 ///
 /// If a transport implements [`queue`](Self::queue) and [`deliver_beyond`](Self::deliver_beyond), its senders are
-/// treated as those of a full local mailbox with a soft bound. Messages of a process are accepted beyond the bound, and
-/// the process is suspended after its step until there is room. If the transport refuses a message even beyond the
+/// treated like those of a full local mailbox with a soft bound. Messages of a process are accepted beyond the bound,
+/// and the process is suspended after its step until there is room. If the transport refuses a message even beyond the
 /// bound, `send` waits inside the step, or fails with `Full` if the process cannot wait because it was told to end or
 /// its own mailbox is over its bound. `try_send`, and any send by a thread outside of processes, fails with `Full`;
 /// `send_wait` and `send_async` wait.
@@ -86,8 +86,8 @@ pub trait Transport: Receiver {
         Err(message)
     }
 
-    /// Accepts a control for the process `to` of the other node. Returns whether it was accepted, which is what `stop`,
-    /// `cancel` and `kill` return; whether the process is alive is unknown here. The default refuses.
+    /// Accepts a control for the process `to` of the other node. Returns whether it was accepted; `stop`, `cancel` and
+    /// `kill` return the same value. Whether the process is alive is unknown here. The default refuses.
     fn control(&self, to: Pid, control: ControlMessage) -> bool {
         let (_, _) = (to, control);
         false

@@ -63,7 +63,7 @@ impl TransportQueue {
         listeners.into_iter().for_each(|listener| _ = listener.resume());
     }
 
-    /// Resumes up to `most` senders, those that have waited longest first, while the queue still counts as full.
+    /// Resumes up to `most` senders, beginning with those that have waited longest. The queue still counts as full.
     /// Returns the number of senders that still wait.
     pub fn resume(&self, most: usize) -> usize {
         let mut resumed = 0;
@@ -100,7 +100,7 @@ impl TransportQueue {
         };
         waiting.listeners.push_back(Box::new(listener));
         drop(waiting);
-        // Dropped outside the lock, because a listener may contain a user's waker.
+        // They are dropped outside the lock, because a listener may contain a user's waker.
         drop(unwanted);
         true
     }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::sync::{AtomicU64, Ordering};
 
-    /// Counts how often it was resumed.
+    /// Counts how many times it was resumed.
     struct Counts(Arc<AtomicU64>, u64, bool);
 
     impl RoomListener for Counts {

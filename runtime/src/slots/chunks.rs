@@ -1,8 +1,8 @@
 //! Tables with one entry per slot, in chunks that are allocated on first use and never moved or freed.
 //!
 //! The slots themselves are in such a table, and so is data that few processes need (a side table). An unused table
-//! costs only its directory, whose pages are untouched. A new table is all zeros, so that a static one takes no space
-//! in the program's file.
+//! costs only its directory, and the pages of the directory are untouched. A new table is all zeros, so that a static
+//! one takes no space in the program's file.
 
 use crate::mem::arena::{LARGE, region};
 use crate::pid::SLOT_BITS;

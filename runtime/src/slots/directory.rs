@@ -7,9 +7,9 @@
 //! precedes each push and each claim. An unused slot still has the mark of a vacant one in its mailbox, because a
 //! thread that ends leaves its unused indices to the program's list, like any others.
 //!
-//! `take` skips a slot whose token a late sender holds at that moment (to dispose of its message); the slot goes back
-//! to the list. A slot is listed once, by the thread that ended its process, unless that thread keeps the slot with its
-//! token. A thread takes the slots that it keeps before listed ones.
+//! `take` skips a slot whose token a late sender holds at that moment (to dispose of its message). Such a slot goes
+//! back to the list. A slot is listed once, by the thread that ended its process, unless that thread keeps the slot
+//! with its token. A thread takes the slots that it keeps before listed ones.
 
 use super::chunks::{ChunkEntry, Chunks};
 use super::slot::{Slot, Token};
@@ -74,7 +74,7 @@ impl Drop for IndexCache {
 }
 
 impl SlotTable {
-    /// Takes `count` slots that were never used, in ascending order; fewer if there are no more.
+    /// Takes `count` slots that were never used, in ascending order; fewer if there are not so many.
     #[cfg(feature = "test")]
     pub(crate) fn lease(&self, count: u32) -> Vec<u32> {
         self.take_unused(count).filter(|index| self.slots.make(*index).is_some()).collect()
@@ -107,8 +107,8 @@ impl SlotTable {
         self.slot(pid.slot()).filter(|slot| slot.has_carried(pid))
     }
 
-    /// Returns whether `pid` is exactly the PID of a live process, since a PID parsed from text may be arbitrary. The
-    /// check is in one total order with exits.
+    /// Returns whether `pid` is exactly the PID of a live process. (A PID that was parsed from text may be arbitrary.)
+    /// The check is in one total order with exits.
     pub(crate) fn lives(&self, pid: Pid) -> bool {
         let slot = self.slot(pid.slot());
         slot.is_some_and(|slot| slot.is_living_in_order(pid.generation()) && slot.resident() == Some(pid))
@@ -127,7 +127,7 @@ impl SlotTable {
         if token.is_some() { token } else { self.take_another(index) }
     }
 
-    /// Takes the token of a slot other than `skipped`, whose token is held.
+    /// Takes the token of a slot other than `skipped`, because the token of `skipped` is held.
     #[cold]
     fn take_another(&self, skipped: u32) -> Option<Token> {
         let mut skipped = vec![skipped];
@@ -177,8 +177,8 @@ impl SlotTable {
     }
 
     /// Like [`take_back`](Self::take_back) if nothing has arrived in the slot; otherwise returns the token. Runs no
-    /// user code and schedules nothing. Must be called only for a slot that is not listed, in which no other process
-    /// can have started.
+    /// user code and schedules nothing. Must be called only for a slot that is not listed, so that no other process can
+    /// have started in it.
     pub(crate) fn take_back_empty(&self, token: Token) -> Option<Token> {
         let index = token.is_reusable().then_some(token.slot().index());
         let late = token.park_vacant();
@@ -190,7 +190,7 @@ impl SlotTable {
         late
     }
 
-    /// Returns a vacant slot, whose token is parked, to the list.
+    /// Returns a vacant slot to the list. The slot's token must be parked.
     pub(crate) fn free(&self, index: u32) {
         if let Some(simulator) = simulated::here() {
             return simulator.return_slot(index);

@@ -29,8 +29,8 @@ impl LinkEndpoint for Slot {
         let (Some(message), Some(me)) = (message, self.resident()) else { return LinkEffect::Nothing };
         // SAFETY: the caller's promise; the reference ends with this statement.
         let effect = unsafe { self.own_cold_state() }.links.get_or_insert_default().receive(sender, &message);
-        // The message is dropped only now: dropping the last reference to an exit reason drops a user's error, which
-        // may call back.
+        // The message is dropped only now: dropping the last reference to an exit reason drops a user's error, and that
+        // drop may call back.
         dispose(Site::ReasonDrop, message);
         let LinkEffect::Answer(answer) = effect else { return effect };
         if let Some(back) = back {

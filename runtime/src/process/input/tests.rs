@@ -7,8 +7,9 @@ use crate::{InitError, Payloads, Pid, ProcessError, Runtime};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// On its first message, monitors another process and waits until that has exited. On its second, takes the notice of
-/// that exit from the lane before it is delivered, and cancels itself. Reports the events of each step.
+/// A process that reports the events of each step. On its first message, it monitors another process and waits until
+/// that one has exited. On its second message, it takes the notice of that exit from the lane before the notice is
+/// delivered, and cancels itself.
 struct Hears {
     own: Option<Pid>,
     watched: Pid,
@@ -47,7 +48,7 @@ impl Process for Hears {
                 _ => "something else",
             });
         }
-        // Fails if the test is over.
+        // The send fails if the test is over.
         let _over = self.told.send(effect);
         Ok(())
     }
@@ -76,12 +77,12 @@ fn a_notice_that_was_taken_waits_for_what_is_in_the_control_lane() {
     ended.wait();
     end.send(()).unwrap();
     assert_eq!(effect.by_ref().take(4).collect::<Vec<_>>(), ["first", "second", "cancel", "down"]);
-    // A shutdown would only send another `Cancel`, which this process handles.
+    // A shutdown would only send another `Cancel`, and this process survives that.
     hears.kill();
 }
 
-/// On its first message, monitors others and waits until they have exited. On its second, takes the notices of all
-/// their exits before the first is delivered. Reports the order of the notices.
+/// A process that reports the order of notices. On its first message, it monitors other processes and waits until they
+/// have exited. On its second message, it takes the notices of all their exits before the first notice is delivered.
 struct HearsAll {
     watched: Vec<Pid>,
     told: Sender<Option<Pid>>,
@@ -104,7 +105,7 @@ impl Process for HearsAll {
                 }
                 Event::Message(_) => {
                     let input = events.input_mut().ok_or_else(|| ProcessError::new("it runs"))?;
-                    // On a busy machine the watchdog may end the slice, in which case fewer are taken: see `Hears`.
+                    // On a busy machine the watchdog may end the slice. Then fewer notices are taken: see `Hears`.
                     self.watched.iter().for_each(|_| assert!(input.mail().is_none()));
                     continue;
                 }

@@ -122,7 +122,7 @@ fn no_pid_is_given_out_twice_and_a_retired_one_answers_to_nothing() {
         assert_eq!(send(pid, 1), Err((1, SendFailure::Gone(pid))));
         assert_eq!(pid.to_string().parse(), Ok(pid));
     }
-    // Their entries were reused.
+    // The entries of retired aliases were reused.
     assert!(seen.iter().map(|pid| pid.slot()).collect::<HashSet<_>>().len() < 1000);
 }
 
@@ -348,13 +348,14 @@ fn a_monitor_of_the_pid_is_one_of_whoever_answers_for_it() {
     let watches = runtime.spawn_process(Watches(alias.pid(), None)).run::<(Pid, ExitReason)>().unwrap();
     assert!(alias.pid().stop());
     assert_eq!(watches.wait().unwrap(), (doubler, ExitReason::Normal));
-    // No target: as for a process that has exited.
+    // Without a target, the notice is that for a process that has exited.
     lock(&signpost.targets).clear();
     let watches = runtime.spawn_process(Watches(alias.pid(), None)).run::<(Pid, ExitReason)>().unwrap();
     assert_eq!(watches.wait().unwrap(), (alias.pid(), ExitReason::NoProcess));
 }
 
-/// Catches: a retired alias whose host is lost when its entry is reused, so senders get `Gone` after a shutdown.
+/// Catches: the host of a retired alias is lost when the alias's entry is reused, so senders get `Gone` after a
+/// shutdown.
 #[test]
 fn a_retired_alias_knows_its_host_after_its_entry_was_reused() {
     let runtime = Runtime::builder().workers(1).build().unwrap();

@@ -24,7 +24,7 @@ impl Transport for Carrier {
     }
 }
 
-/// Catches: a user's error, inside an exit reason, that is dropped by the cluster's thread that passes the reason on.
+/// Catches: a thread of a cluster that passes an exit reason on drops the user's error inside it.
 #[test]
 fn a_link_message_is_not_dropped_on_a_thread_of_a_cluster() {
     let here = Mailbox::new().unwrap();

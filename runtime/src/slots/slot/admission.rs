@@ -5,7 +5,7 @@ use crate::mailbox::node::{Envelope, MailNode, NodeBox};
 use crate::mailbox::node_pool;
 use std::ptr::NonNull;
 
-/// A refused send with its intact envelope. Boxed where it is returned, so that the result of a send is one word.
+/// A refused send with its intact envelope. It is boxed where it is returned, so that the result of a send is one word.
 #[derive(Debug)]
 pub(crate) struct SendRefusal(pub(crate) Envelope, pub(crate) RefusalReason);
 

@@ -35,16 +35,17 @@ pub(crate) struct ColdState {
     pub(crate) values: Option<Values>,
     /// Whether the host stores a label of the process.
     pub(crate) labelled: bool,
-    /// Whether the process has itself chosen whether to trap exits, in which case the default of its definition does
-    /// not apply.
+    /// Whether the process has itself chosen whether to trap exits. If it has, the default of its definition does not
+    /// apply.
     pub(crate) chose_to_trap: bool,
-    /// Controls that were taken from the lane and not handled by the last step.
+    /// Controls that were taken from the lane and not handled by the previous step.
     pub(crate) controls: Controls,
     /// Controls that arrived while the process was suspended.
     pub(crate) held: Controls,
     /// Notices that were taken from the data lane but not handled yet, because earlier link messages had not arrived.
     pub(crate) notices: VecDeque<Box<SentLinkMessage>>,
-    /// Timers of the process's yields, some of which may have fired. Those of an async process are in its own table.
+    /// Timers of the process's yields. Some of them may have fired. The timers of an async process are in its own
+    /// table.
     pub(crate) timers: Vec<TimerKey>,
     /// Records the next messages of the process.
     pub(crate) tap: Option<Box<TapSink>>,

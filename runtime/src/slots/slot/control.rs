@@ -24,8 +24,8 @@ impl Slot {
     }
 
     /// Wakes the process like [`wake`](Self::wake) and consumes a waker: `give_back` subtracts it from the count of
-    /// wakers and returns whether it was the last. It is called after the wake is visible, and before this thread
-    /// schedules the process.
+    /// wakers and returns whether it was the last. `give_back` is called after the wake is visible, and before this
+    /// thread schedules the process.
     pub(crate) fn wake_and_give_back(&'static self, generation: u64, give_back: impl FnOnce() -> bool) {
         if !self.is_living(generation) {
             give_back();

@@ -36,8 +36,8 @@ impl DebugOwner {
         self.thread.store(0, Ordering::Relaxed);
     }
 
-    /// Records that the calling thread uses the token on behalf of its current user, which waits for the calling
-    /// thread. Returns the waiting thread, for [`give_back`](Self::give_back).
+    /// Records that the calling thread uses the token on behalf of the thread that has used it so far. That thread
+    /// waits for the calling one. Returns the waiting thread, for [`give_back`](Self::give_back).
     pub(crate) fn take_over(&self) -> u64 {
         self.thread.swap(this_thread(), Ordering::Relaxed)
     }

@@ -7,7 +7,7 @@
 //! | [`vacate`](Generation::vacate) | exiting | over | a light barrier follows |
 //!
 //! Only the token's holder makes these transitions; any thread may read. A process that is exiting can still be asked
-//! to notify others of its end; one that is over cannot: see [`requests`](super::requests).
+//! to notify others of its end. A process that is over cannot: see [`requests`](super::requests).
 
 use crate::pid::LAST_GENERATION;
 use crate::sync::{AtomicU64, Ordering, checked_light_barrier, fence_for_models};
@@ -46,7 +46,7 @@ impl GenerationWord {
         self.0 & PHASE_MASK == LifePhase::Alive as u64
     }
 
-    /// Returns the phase of the process of `generation`, which is `Over` if the slot has another process.
+    /// Returns the phase of the process of `generation`. If the slot has another process, the phase is `Over`.
     pub(super) fn phase_of(self, generation: u64) -> LifePhase {
         [LifePhase::Alive, LifePhase::Exiting]
             .into_iter()

@@ -5,7 +5,7 @@ use crate::pid::{GENERATION_BITS, GENERATION_MASK, NodeId, Pid};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, OwnedCell};
 use std::ptr;
 
-/// The description of a process. Accessed with plain loads and stores; only the token's holder writes.
+/// The description of a process. It is accessed with plain loads and stores. Only the token's holder writes it.
 #[repr(C, align(64))]
 pub(crate) struct Metadata {
     /// A `&'static ProcessKind`.
@@ -14,7 +14,7 @@ pub(crate) struct Metadata {
     pub(crate) entry: AtomicPtr<&'static str>,
     /// A `&'static Location`.
     pub(crate) place: AtomicPtr<std::panic::Location<'static>>,
-    /// Slot and generation of the parent, whose host is in `steps`; zero if there is none.
+    /// Slot and generation of the parent; zero if there is none. The parent's host is in `steps`.
     pub(crate) parent: AtomicU64,
     /// Number of yields that have no answer yet.
     pub(crate) outstanding: AtomicU32,
@@ -45,7 +45,8 @@ impl Metadata {
         }
     }
 
-    /// Clears the description of the slot's last process, for a process without a type, which does not write its own.
+    /// Clears the description of the slot's previous process. This is for a process without a type, which writes no
+    /// description itself.
     pub(crate) fn wipe(&self) {
         self.kind.store(ptr::null_mut(), Ordering::Release);
         self.entry.store(ptr::null_mut(), Ordering::Release);

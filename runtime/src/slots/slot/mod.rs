@@ -28,13 +28,13 @@
 //!
 //! # Types
 //!
-//! This file has the four types that refer to each other: a slot has an owner, which has a scheduler, which is given
-//! tokens, and a token belongs to a slot. Their operations:
+//! This file has the four types that refer to each other: a slot has an owner, the owner has a scheduler, the scheduler
+//! is given tokens, and a token belongs to a slot. Their operations:
 //! * [`generation`] and [`words`]: the words of the first line, and [`state`]: their meaning; [`metadata`]: the second
 //!   line; [`cold_state`]: data of few processes;
-//! * [`send`]: the path of a message, whose outcome is an [`admission`]; [`requests`] and [`control`]: all other input;
+//! * [`send`]: the path of a message; [`admission`]: its outcome; [`requests`] and [`control`]: all other input;
 //! * [`token`]: operations of the token's holder; [`release`]: parking the token and vacating the slot;
-//! * [`debug_owner`]: the assertion that one thread at a time holds it.
+//! * [`debug_owner`]: the assertion that one thread at a time uses the token.
 
 pub(crate) mod admission;
 pub(crate) mod cold_state;
@@ -84,7 +84,7 @@ pub(crate) trait Schedule: Sync {
     }
 
     /// Called when something was pushed to a process whose token a thread seems to keep. Returns the token if that is
-    /// the calling thread; otherwise notifies the thread that keeps it, unless that thread will look anyway.
+    /// the calling thread; otherwise notifies the thread that keeps it, unless that thread will check for input anyway.
     fn take_kept(&'static self, _slot: &'static Slot) -> Option<Token> {
         None
     }
@@ -118,7 +118,7 @@ pub(crate) trait SlotHost: Sink {
         Admission::Accepted(node)
     }
 
-    /// Resumes a suspended process that is needed elsewhere.
+    /// Resumes a suspended process, because a call has closed a cycle of waits that its suspension is part of.
     fn release_suspended(&self, _slot: &'static Slot) {}
 
     /// Returns the recorder of the host's events, if the host is recorded.
@@ -142,7 +142,7 @@ pub(crate) trait SlotHost: Sink {
 pub(crate) struct SlotOwner {
     scheduler: &'static dyn Schedule,
     pub(crate) host: &'static dyn SlotHost,
-    /// Node and host, as in a PID. Changes only when the record is reused, while it has no processes.
+    /// Node and host, as in a PID. It changes only when the record is reused, while the host has no processes.
     place: AtomicU64,
     /// The same as `place`, or zero while the host is recorded: then every lookup misses, and sends take the slow path,
     /// which records them.
@@ -184,8 +184,8 @@ impl SlotOwner {
         self.gate.store(if are_recorded { 0 } else { self.place().get() }, Ordering::SeqCst);
     }
 
-    /// Returns whether PIDs with this place belong to the owner. Does not read the gate, which may change at any time.
-    /// Not inlined: only called if the host is recorded or the PID is stale.
+    /// Returns whether PIDs with this place belong to the owner. Does not read the gate, because that may change at any
+    /// time. It is not inlined, because it is called only if the host is recorded or the PID is stale.
     #[cold]
     #[inline(never)]
     fn is_place(&self, place: NonZeroU64) -> bool {
@@ -290,9 +290,9 @@ impl Slot {
         generation != 0 && self.generation.load(Ordering::Acquire).generation() == generation
     }
 
-    /// Returns whether the process of `generation`, which waits for another one, is alive and, unless it `blocks`, has
-    /// an empty control lane. (An answer beside a run-next slot is in no lane, but its call is no longer open.) A model
-    /// is in `tests/models`.
+    /// Returns true if the process of `generation` is alive and has no work besides the wait that it has published,
+    /// that is, if its control lane is empty. If that wait `blocks` the process's thread, the lane does not matter. (An
+    /// answer beside a run-next slot is in no lane, but its call is no longer open.) A model is in `tests/models`.
     pub(crate) fn is_stuck(&self, generation: u64, blocks: bool) -> bool {
         self.is_living(generation) && (blocks || self.lanes.is_quiet())
     }
@@ -332,7 +332,7 @@ impl Slot {
         self.is_living(pid.generation()) && self.is_at_unrecorded(pid)
     }
 
-    /// Returns the generation of the live process, or of the last one.
+    /// Returns the generation of the live process, or of the most recent one.
     pub(crate) fn last(&self) -> u64 {
         self.generation.load(Ordering::Acquire).generation()
     }
@@ -370,7 +370,8 @@ impl Slot {
     }
 }
 
-/// The exclusive right to run, end, vacate or reuse a slot. One per slot: a value of this type, or a mark in [`Lanes`].
+/// The exclusive right to run, end, vacate or reuse a slot. There is one per slot: a value of this type, or a mark in
+/// [`Lanes`].
 ///
 /// A token must be parked, queued or used: dropping it would make the slot unusable forever.
 #[must_use = "the slot's only token"]

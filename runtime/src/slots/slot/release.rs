@@ -14,7 +14,7 @@ use crate::sync::{Ordering, yield_now};
 use std::ptr::NonNull;
 
 impl Token {
-    /// Parks the token until anything arrives. Returns it if something already has.
+    /// Parks the token until anything arrives. Returns it if something has arrived already.
     #[inline]
     pub(crate) fn park_idle(self) -> Option<Self> {
         self.0.debug_owner.end();
@@ -26,7 +26,7 @@ impl Token {
         }
     }
 
-    /// Parks the token until something arrives in the control lane. Returns it if something already has.
+    /// Parks the token until something arrives in the control lane. Returns it if something has arrived already.
     pub(crate) fn park_waiting(self) -> Option<Self> {
         self.0.debug_owner.end();
         // SAFETY: this is the token.
@@ -43,7 +43,7 @@ impl Token {
         None
     }
 
-    /// Parks the token of a vacant slot until a process starts there or a late sender pushes. Returns it if something
+    /// Parks the token of a vacant slot until a process starts in it or a late sender pushes. Returns it if something
     /// has already arrived.
     pub(crate) fn park_vacant(self) -> Option<Self> {
         self.0.debug_owner.end();
@@ -52,13 +52,14 @@ impl Token {
         match unsafe { self.0.lanes.park_vacant() } {
             ParkResult::Refused | ParkResult::Reclaimed(Claim::Vacant) => Some(self.acquire()),
             ParkResult::Parked => None,
-            // A new process got the slot between parking and the second look; this is its token now.
+            // A new process got the slot after the token was parked and before it was taken back. This is its token
+            // now.
             ParkResult::Reclaimed(claim) => self.fresh(claim),
         }
     }
 
-    /// Vacates the slot without parking its token. Returns true if nothing has arrived or is about to (*keep* in
-    /// [`requests`](super::requests)).
+    /// Vacates the slot without parking its token. Returns true if nothing has arrived and nothing is about to arrive
+    /// (*keep* in [`requests`](super::requests)).
     #[inline]
     pub(crate) fn vacate_unparked(&self) -> bool {
         self.0.generation.vacate();
@@ -66,8 +67,8 @@ impl Token {
         !self.0.has_requesters() && unsafe { self.0.lanes.are_empty_in_order() }
     }
 
-    /// Empties the lanes of a vacant slot and parks its token. Returns the envelope that was in the node `mine`, if it
-    /// is among them; the others become dead letters.
+    /// Empties the lanes of a vacant slot and parks its token. If one of the envelopes was in the node `mine`, returns
+    /// it. The others become dead letters.
     pub(crate) fn empty_and_park(mut self, mine: Option<NonNull<MailNode>>) -> Option<Envelope> {
         self.0.debug_owner.check();
         debug_assert!(self.0.living().is_none(), "the process has ended");
@@ -147,7 +148,8 @@ impl Token {
         }
     }
 
-    /// Handles a token that was taken back like any token that was just taken: the slot may have a process by now.
+    /// Handles a token that was taken back like any token that was just taken, because the slot may have a process by
+    /// now.
     pub(crate) fn pass_on(self) {
         match self.0.living() {
             Some(_) => self.wake(),

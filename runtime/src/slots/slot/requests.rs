@@ -1,26 +1,27 @@
 //! Requests to a process that may be ending: to notify someone of its end, to link, to show its state, or to end.
 //!
-//! A requester may wait for the answer, so a request must not end up in the mailbox of the slot's next process. It
-//! would be found there only after a step, which may be long and may itself wait for the requester. A requester that is
-//! preempted between its look at the generation and its push would put it there. Therefore requesters are counted, and
-//! no process starts in a slot that has some:
+//! A requester may wait for the answer, so a request must not end up in the mailbox of the slot's next process. The
+//! request would be found there only after a step, and that step may be long and may itself wait for the requester. A
+//! requester that is preempted after it has read the generation and before it pushes would put its request there.
+//! Therefore requesters are counted, and no process starts in a slot that has some:
 //!
 //! * *count*: the requester counts itself in.
 //! * *look*: it reads the generation. If the process is alive, it pushes. If the process is exiting, the requester
 //!   passes a heavy barrier, looks again, and pushes if the process is still exiting. Otherwise the process is over,
-//!   and the requester drops its request, which answers it.
+//!   and the requester drops its request. The drop answers the request.
 //! * *push*, and then *leave*: it counts itself out.
 //! * *close*: the exit closes the generation. *vacate*: when it has emptied the mailbox, it marks the generation as
 //!   over, passes a light barrier, and looks at the mailbox once more. It does so by parking the token or, if the
-//!   thread is to keep the slot, in *keep*, which looks for requesters first. If there is a requester, or something has
-//!   arrived, the token is parked after all.
+//!   thread is to keep the slot, in *keep*. *keep* looks for requesters first. If there is a requester, or something
+//!   has arrived, the token is parked after all.
 //! * *claim*: a thread that takes the slot from the directory skips it while it has requesters.
 //!
 //! *No request reaches another process.* *count*, *look*, *push*, *close*, *keep* and *claim* are sequentially
 //! consistent, and the count is released by *leave* and acquired by *keep* and *claim*. A requester that pushes has
-//! seen the process either alive, in which case *count* precedes *close*, or exiting, in which case the barriers make
-//! *count* visible to everything after *vacate*. Either way *keep* and *claim*, which follow both, see the requester,
-//! or see that it has left and therefore also its push. A slot that is not claimed has no next process.
+//! seen the process alive or exiting. If it was alive, *count* precedes *close*. If it was exiting, the barriers make
+//! *count* visible to everything after *vacate*. *keep* and *claim* follow both *close* and *vacate*. So in either case
+//! they see the requester, or see that it has left and therefore also see its push. A slot that is not claimed has no
+//! next process.
 //!
 //! *No request is overlooked.* A request that is pushed before the last look at the mailbox is handled by the exit.
 //! After that look the token is parked, since a slot with a requester is not kept, so *push* takes the token and
@@ -28,9 +29,9 @@
 //!
 //! The counts are kept in the slot's owner, which saves space in the slot: slots whose indices have the same low bits
 //! share a count. A slot may thus be skipped because of a requester of another slot, and a spawn takes yet another one.
-//! A simulation does not skip such a slot but waits for the requester, which runs no user code. The requester may
-//! belong to another simulation, whose host reuses the owner of this slot's last process, and the choice of slots in a
-//! run must not depend on that.
+//! A simulation does not skip such a slot but waits for the requester. (A requester runs no user code.) The reason is
+//! that the requester may belong to another simulation, if the host of that one reuses the owner of this slot's last
+//! process, and the choice of slots in a run must not depend on that.
 //!
 //! # Calls
 //!
@@ -39,10 +40,10 @@
 //! finds the message, at the latest in its last look. Otherwise the message may be in the mailbox of the next process,
 //! so the caller withdraws it and fails the call itself, unless the call has been answered or failed already; the word
 //! of the call decides (`call::call_id`). Code that passes on the message of another caller does the same. If the exit
-//! found the message after all, and the supervisor keeps it for the next incarnation, that one discards it: a call that
-//! was withdrawn is never handled.
+//! found the message after all, and the supervisor keeps it for the next incarnation, that incarnation discards it: a
+//! call that was withdrawn is never handled.
 //!
-//! Models of both are in `tests/models` (`vacant_slots`).
+//! Models of requests and of calls are in `tests/models` (`vacant_slots`).
 
 use super::Slot;
 use super::generation::LifePhase;
@@ -54,8 +55,8 @@ use crate::sync::{Ordering, disturb, fence_for_models, heavy_barrier, simulated}
 use std::ptr;
 
 impl Slot {
-    /// Sends a request to the process of `generation`. If that process is over, drops the request, which notifies the
-    /// requester.
+    /// Sends a request to the process of `generation`. If that process is over, drops the request. The drop notifies
+    /// the requester.
     pub(crate) fn request(&'static self, generation: u64, control: Control) {
         simulated::note_sent(self.index());
         let payload = Some(Payload::new(control));
@@ -87,8 +88,8 @@ impl Slot {
         let look = || self.generation.load(Ordering::SeqCst).phase_of(generation);
         let mut phase = look();
         if cfg!(loom) && phase == LifePhase::Alive {
-            // The fence comes only after the look: before it, the fence would substitute for the barrier below and hide
-            // its absence.
+            // The fence comes only after the first look. Before it, the fence would substitute for the barrier below
+            // and hide the absence of that barrier.
             fence_for_models();
             phase = look();
         }
@@ -108,7 +109,7 @@ impl Slot {
         self.owner().is_some_and(|owner| owner.requesters.has_some(self.index()))
     }
 
-    /// In a simulation, waits until there are no requesters, and returns true.
+    /// In a simulation, waits until there are no requesters, and returns true. Elsewhere, returns false at once.
     #[cold]
     pub(super) fn waits_for_requesters(&self) -> bool {
         if simulated::is_here() {

@@ -26,7 +26,7 @@ pub(crate) enum SendPolicy {
     Anyway,
 }
 
-/// The record of a send. Stamped before the push, because the message may be handled right after it.
+/// The record of a send. It is stamped before the push, because the message may be handled right after the push.
 #[derive(Clone, Copy)]
 struct SendRecord {
     recorder: &'static Recorder,
@@ -82,7 +82,8 @@ impl Slot {
         }
     }
 
-    /// Sends a message, perhaps with a caller, to a process whose host is recorded, or that is not in this slot.
+    /// Sends a message, perhaps with a caller, after the fast path has found that the host of the process is recorded,
+    /// or that the process is not in this slot.
     #[cold]
     #[inline(never)]
     fn send_recorded<M: Send + 'static>(
@@ -118,8 +119,8 @@ impl Slot {
         }
     }
 
-    /// Fails a call whose message was pushed after the process was over: the message may be in the mailbox of the next
-    /// process. See [`requests`](super::requests).
+    /// Fails a call whose message was pushed after the process was over, because the message may be in the mailbox of
+    /// the next process. See [`requests`](super::requests).
     #[cold]
     #[inline(never)]
     fn called_late(&self, call: CallId, generation: u64) {
@@ -168,9 +169,9 @@ impl Slot {
         }
     }
 
-    /// Pushes a message regardless of how full the mailbox is. For code that holds a lock: after releasing it, the
-    /// caller wakes the process if its token was [claimed](Self::claimed), and [checks the length](Self::check_length)
-    /// of the mailbox if required. Both may block or run user code.
+    /// Pushes a message regardless of how full the mailbox is. This is for code that holds a lock. After releasing the
+    /// lock, the caller wakes the process if its token was [claimed](Self::claimed), and [checks the
+    /// length](Self::check_length) of the mailbox if required. Both may block or run user code.
     ///
     /// # Errors
     /// Returns the message, if there is no such process here. If the process ends during the call, the push succeeds,
@@ -201,8 +202,8 @@ impl Slot {
         self.queue_anyway(node, record)
     }
 
-    /// Returns false if the calling thread already knows that the mailbox is congested. Not inlined, so that the fast
-    /// path stays one test of flags.
+    /// Returns false if the bound is soft and the calling thread already knows that the mailbox is congested. It is not
+    /// inlined, so that the fast path stays one test of flags.
     #[inline(never)]
     fn must_ask(&self) -> bool {
         node_pool::known_congested() != self.address() || self.is_hard_bounded()
@@ -302,8 +303,8 @@ impl Slot {
         if self.is_congested() { self.owner().map_or(0, |owner| owner.host.known(self)) } else { 0 }
     }
 
-    /// Checks the length of the mailbox; called after every batch of messages. If it is over its bound, suspends or
-    /// blocks this sender.
+    /// Checks the length of the mailbox. Called after every batch of messages. If the mailbox is over its bound,
+    /// suspends or blocks this sender.
     #[cold]
     pub(crate) fn check_length(&'static self) {
         if let Some(owner) = self.owner() {

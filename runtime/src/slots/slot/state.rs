@@ -7,8 +7,8 @@ use super::words::{
 use super::{Slot, Token};
 use crate::sync::Ordering;
 
-/// A bit in the message count of the second line, which never gets this large: the process is handling a message, or
-/// holds some.
+/// A bit in the message count of the second line. (The count never gets this large.) It means that the process is
+/// handling a message, or holds some.
 const WORKS: u64 = 1 << 63;
 
 impl Slot {
@@ -85,9 +85,9 @@ impl Slot {
         self.metadata.messages.store(if works { messages | WORKS } else { messages }, Ordering::Relaxed);
     }
 
-    /// Returns whether the process runs or is about to, or has work left from messages: some are in its mailbox or held
-    /// by the process, or it waits in the middle of one. May be called from any thread; the result may already be out
-    /// of date.
+    /// Returns true if the process runs or is about to run, or if it has work left from messages: it has messages in
+    /// its mailbox, holds some itself, or waits in the middle of one. May be called from any thread; the result may
+    /// already be out of date.
     pub(crate) fn has_work_left(&self) -> bool {
         self.is_working() || self.lanes.depth() > 0
     }
@@ -120,7 +120,7 @@ impl Slot {
             let counts = CountsWord(self.counts.load(Ordering::Acquire));
             let steps = self.metadata.steps.load(Ordering::Acquire) & ALL_STEPS;
             let messages = self.metadata.messages.load(Ordering::Acquire) & !WORKS;
-            // A smaller value means that the counts were carried over meanwhile.
+            // A smaller value means that the counts were carried over in the meantime.
             if self.counts.load(Ordering::Relaxed) >= counts.0 {
                 return (steps + u64::from(counts.steps()), messages + u64::from(counts.messages()));
             }
@@ -135,8 +135,8 @@ impl Token {
         self.0.flags.any(CHECKS_COLD_STATE | CONGESTED)
     }
 
-    /// Returns whether a thread may keep the token while the process has nothing to do: senders need not check its
-    /// bound, and its steps check nothing besides its lanes.
+    /// Returns whether a thread may keep the token while the process has nothing to do. It may if senders need not
+    /// check the bound of the mailbox, and the steps of the process check nothing besides its lanes.
     #[inline(always)]
     pub(crate) fn may_be_kept(&self) -> bool {
         !self.0.flags.any(CHECKS_COLD_STATE | CONGESTED | HARD_BOUND)

@@ -72,8 +72,8 @@ impl Token {
         self.0.schedule();
     }
 
-    /// Like [`wake`](Self::wake), but returns a waker that is user code for the caller to wake later: that code may
-    /// wait for a process whose token the caller has.
+    /// Like [`wake`](Self::wake), but if there is a waker that is user code, returns it, and the caller wakes it later.
+    /// That code may wait for a process whose token the caller has.
     pub(crate) fn hand_over(self) -> Option<Waker> {
         self.0.owner()?.scheduler.hand_over(self)
     }
@@ -84,7 +84,7 @@ impl Token {
         Some(owner.pid(self.0.metadata.index, self.0.living()?))
     }
 
-    /// Returns the generation of the process, which is alive.
+    /// Returns the generation of the process. The process must be alive.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.0.generation.load(Ordering::Relaxed).generation()
@@ -182,7 +182,7 @@ impl Slot {
     /// turns.
     ///
     /// # Safety
-    /// No other thread uses the token meanwhile.
+    /// No other thread uses the token during the call.
     #[cfg(feature = "test")]
     pub(crate) unsafe fn bindings_at_rest(&self) -> (Bindings, bool) {
         // SAFETY: the caller's promise.

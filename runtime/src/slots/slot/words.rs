@@ -1,26 +1,27 @@
 //! The small words of a slot, on its first cache line: its flags, why its process does not run yet, the permit that ran
 //! it last, and its counts.
 //!
-//! Only the token's holder writes them, except for CONGESTED and SUSPENDED, which other threads set or clear too. For
-//! other threads they are hints.
+//! Only the token's holder writes them, except that other threads also set or clear CONGESTED and SUSPENDED. For other
+//! threads the words are hints.
 
 use crate::sync::{AtomicU8, AtomicU16, Ordering, fence_for_models};
 
 pub(super) const COLD_STATE: u8 = 1;
-/// The mailbox is above its bound. A hint for senders: one that sees a change late makes one check too few or too many.
+/// The mailbox is above its bound. This is a hint for senders: a sender that sees a change late makes one check too few
+/// or too many.
 pub(super) const CONGESTED: u8 = 2;
 /// The cold state has work for each step: values to pass on, or controls that were left over.
 pub(super) const CHECKS_COLD_STATE: u8 = 4;
-/// The process is suspended at the congested mailbox of another.
+/// The process is suspended at the congested mailbox of another process.
 pub(super) const SUSPENDED: u8 = 8;
 /// The mailbox has its own bound. Set before the process begins.
 pub(super) const OWN_BOUND: u8 = 16;
 /// The bound is hard: messages are in a queue, and placeholders for them in the lane. Set before the process begins.
 pub(super) const HARD_BOUND: u8 = 32;
-/// The process has a supervisor, which stops it when its host is shut down.
+/// The process has a supervisor, and the supervisor stops it when the host is shut down.
 pub(super) const SUPERVISED: u8 = 64;
-/// Requests to stop are delivered to the process as signals, ahead of its messages: it has other processes to stop
-/// first.
+/// Requests to stop are delivered to the process as signals, ahead of its messages, because it has other processes to
+/// stop first.
 pub(super) const TOLD_TO_STOP: u8 = 128;
 
 pub(super) struct Flags(AtomicU8);
@@ -58,8 +59,8 @@ impl Flags {
 /// a mailbox.
 ///
 /// One byte holds both, so that a time slice begins with one read. Both are needed: a process that sends a little to
-/// each of many congests no mailbox, and without the deficit it would run ahead of all of them (4.6 times the time per
-/// message of *fan_out*, see `benches/NOTES.md`).
+/// each of many others congests no mailbox, and without the deficit it would run ahead of all of them (4.6 times the
+/// time per message of *fan_out*, see `benches/NOTES.md`).
 pub(crate) struct Deficit(AtomicU8);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,16 +124,16 @@ pub(crate) enum ParkKind {
     Waiting,
 }
 
-/// A thread keeps the token of the process, which is idle.
+/// A thread keeps the token of the process. The process is idle.
 const IDLE: u16 = 1 << 15;
-/// A thread keeps the token of the process, which waits for control only.
+/// A thread keeps the token of the process. The process waits for control only.
 const WAITING: u16 = 1 << 14;
-/// Set together with one of the above: the token is in the table of the thread's cache, so the thread must be notified
-/// of input.
+/// This is set together with IDLE or WAITING. The token is in the table of the thread's cache, so the thread must be
+/// notified of input.
 const IN_TABLE: u16 = 1 << 13;
 const KEPT: u16 = IDLE | WAITING;
 const MARKS: u16 = KEPT | IN_TABLE;
-/// The value that means no permit.
+/// Stored instead of a permit if there is none.
 const NONE: u16 = IN_TABLE - 1;
 
 impl LastPermit {
