@@ -96,7 +96,7 @@ pub(super) fn decode_any<T: DeserializeOwned>(bytes: &[u8], codec: WireCodec) ->
     })?
 }
 
-/// A buffer with the maximum length of a message; further bytes are only counted, for the error.
+/// A buffer that holds at most one message of the maximum length. Bytes beyond it are only counted, for the error.
 struct Limited {
     bytes: Vec<u8>,
     length: usize,
@@ -118,8 +118,8 @@ impl Write for Limited {
     }
 }
 
-/// Runs user code of a type and contains its panic, so that a panic costs only one message, and not those that others
-/// wait for.
+/// Runs a type's own code and contains its panic. So a panic costs only the message at hand, and not the messages that
+/// other processes wait for.
 pub(super) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Fault> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = match panic.downcast::<String>() {
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use serde::{Deserialize, Serialize};
 
-    /// Panics when it is dropped, as happens to a value that is followed by trailing bytes.
+    /// Panics when it is dropped. A decoded value is dropped if further bytes follow it.
     #[derive(Debug, Serialize, Deserialize)]
     struct Bomb(u8);
 

@@ -149,12 +149,12 @@ impl Codecs {
         self.0.entries.get(&(process, entry)).copied()
     }
 
-    /// Returns the form for a number from the tables.
+    /// Returns the form for a number that comes from the tables, and so is in range.
     fn form(&self, id: MessageId) -> &Form {
         &self.0.forms[usize::from(id.0)]
     }
 
-    /// Returns the form for a number from the caller, which may be out of range.
+    /// Returns the form for a number that comes from the caller, and so may be out of range.
     fn get(&self, id: MessageId) -> Result<&Form, CodecError> {
         self.0.forms.get(usize::from(id.0)).ok_or(CodecError::NoSuchId { id, length: self.0.forms.len() })
     }

@@ -18,7 +18,7 @@ pub(super) const FLAG_NACK: u8 = 1;
 pub(super) const FLAG_ASK: u8 = 2;
 
 impl Frame {
-    /// Encodes the frame. Copies the content of its parcels, in one allocation.
+    /// Encodes the frame. The content of its parcels is copied, in one allocation.
     ///
     /// # Panics
     /// If a segment is longer than [`MAX_FRAME`](super::MAX_FRAME), which is a bug in the caller: it must add up
