@@ -1,8 +1,8 @@
 //! The encoding of messages, each of which is declared once.
 //!
-//! [`messages!`] declares an enum. Each variant declares the byte that it begins with on the wire, and its fields,
-//! whose types implement [`Field`]. The fields are encoded one after the other, in the order of their declaration. So a
-//! new kind of message is a new variant.
+//! [`messages!`] declares an enum. Each variant declares the byte that it begins with on the wire, and its fields. The
+//! types of the fields implement [`Field`]. The fields are encoded one after the other, in the order of their
+//! declaration. So a new kind of message is a new variant.
 //!
 //! | field | bytes |
 //! |---|---|

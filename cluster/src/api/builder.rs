@@ -172,9 +172,9 @@ impl Builder {
     }
 
     /// Sets the maximum number of links, monitors and joins between processes of this node and those of one other node;
-    /// the default is a million. If the other node exceeds it, the session with that node ends, which
-    /// [`Statistics::floods`](crate::Statistics::floods) counts, and all of these links and monitors report a loss. The
-    /// limit must be the same on all nodes of a cluster.
+    /// the default is a million. If the other node exceeds it, the session with that node ends, and all of these links
+    /// and monitors report a loss. [`Statistics::floods`](crate::Statistics::floods) counts such sessions. The limit
+    /// must be the same on all nodes of a cluster.
     pub fn max_bonds(mut self, bonds: usize) -> Self {
         self.max_bonds = bonds;
         self

@@ -249,7 +249,7 @@ impl ClusterGroup {
         self.enter(pid, |directory| directory.change(|state| state.groups.subscribe(&self.name, pid)))
     }
 
-    /// Ends a subscription; events already in the mailbox stay. Returns whether there was one.
+    /// Ends a subscription. Events that are already in the mailbox stay. Returns whether the process was subscribed.
     pub fn unsubscribe(&self, subscriber: impl SendTo<GroupEvent>) -> bool {
         let pid = super::held_by(subscriber.target());
         self.directory.change(|state| state.groups.unsubscribe(&self.name, pid))

@@ -17,7 +17,7 @@ pub struct Statistics {
     /// Messages that this node sent, or accepted for sending, to a node that was lost before it confirmed them. They
     /// may have arrived.
     pub unconfirmed: u64,
-    /// Keys of starts that this node forgot early because there were too many.
+    /// Keys of starts that this node forgot early because it had too many of them.
     pub forgotten_keys: u64,
     /// Messages of the broker that are not valid frames.
     pub broken_frames: u64,

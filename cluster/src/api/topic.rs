@@ -166,7 +166,7 @@ impl<E: RemoteValue> ClusterTopic<E> {
         Ok(channel)
     }
 
-    /// Ends a subscription; events already in the mailbox stay. Returns whether there was one.
+    /// Ends a subscription. Events that are already in the mailbox stay. Returns whether the process was subscribed.
     pub fn unsubscribe(&self, subscriber: impl SendTo<E>) -> bool {
         self.directory.unsubscribe(&self.channel(), super::held_by(subscriber.target()))
     }

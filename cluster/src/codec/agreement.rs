@@ -137,8 +137,8 @@ impl Agreement {
         Ok(Encoded { id, bytes: bytes.map_err(|fault| CodecError::of_writing(form.name, fault))? })
     }
 
-    /// Decodes a message from the peer. Also returns its number in this node's table, which
-    /// [`encode_answer`](Self::encode_answer) takes.
+    /// Decodes a message from the peer. Also returns its number in this node's table, to be passed to
+    /// [`encode_answer`](Self::encode_answer).
     ///
     /// # Errors
     /// If this node does not know the message, or the bytes are not exactly one.

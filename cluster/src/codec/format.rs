@@ -9,10 +9,10 @@ use std::fmt::Display;
 use std::io::{self, Cursor, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The maximum length in bytes of the text of an error, which may quote received data.
+/// The maximum length in bytes of an error's text. The text may quote received data.
 const MAX_TEXT: usize = 200;
 
-/// Why a value could not be encoded or decoded. It does not name the message, which only the caller knows.
+/// Why a value could not be encoded or decoded. The fault does not name the message, since only the caller knows that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The value takes this many bytes, more than a message may have.
@@ -57,7 +57,7 @@ pub(super) fn encode<T: Serialize>(value: &T, codec: WireCodec) -> Result<Bytes,
     Ok(out.bytes.into())
 }
 
-/// Decodes a value, which must take all of the bytes.
+/// Decodes a value. The value must take up all of the bytes.
 pub(super) fn decode<T: RemoteValue>(bytes: &[u8], codec: WireCodec) -> Result<T, Fault> {
     decode_any(bytes, codec)
 }

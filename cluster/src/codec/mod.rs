@@ -55,7 +55,7 @@
 //! Bytes may come from any program that is allowed to publish to this node.
 //! * Values nest at most [`MAX_DEPTH`] levels deep, so that no message overflows the stack.
 //! * A list reserves no memory for the length that it claims, and its elements are limited by the bytes present.
-//! * A value must use up all bytes of its message, of which there are at most [`MAX_MESSAGE`].
+//! * A value must use up all bytes of its message, and a message has at most [`MAX_MESSAGE`] bytes.
 //! * A panic in a type's own code becomes an error of that message, like an error that the code returns.
 //!
 //! The process itself has to check whether a value is *acceptable*, for example that an amount is not negative: anyone
@@ -117,7 +117,7 @@ impl Codecs {
         CodecsBuilder { forms: BTreeMap::new(), error: None }
     }
 
-    /// Returns this node's table of messages, which it sends to other nodes.
+    /// Returns this node's table of messages. The node sends this table to other nodes.
     pub fn table(&self) -> &Table {
         &self.0.table
     }

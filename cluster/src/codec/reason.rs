@@ -33,7 +33,7 @@ const SOME_NAME: &str = "a name of another node";
 
 #[derive(Serialize, Deserialize)]
 struct WireReason {
-    /// The processes that failed, nearest first: each failed because of the next one, the last because of `reason`.
+    /// The processes that failed, nearest first: each failed because of the next one, and the last because of `reason`.
     linked: Vec<Pid>,
     reason: WireEnd,
 }

@@ -18,7 +18,7 @@ const MAX_DEPTH: u32 = 16;
 /// Maximum number of questions. Likewise a guess.
 const MAX_QUESTIONS: u32 = 10_000;
 
-/// Returns the hash of a type's shape. If the type's code panics, the shape is what came before the panic.
+/// Returns the hash of a type's shape. If the type's code panics, the shape consists of the questions before the panic.
 pub(crate) fn shape_of<T: DeserializeOwned>() -> u64 {
     let trace = Trace { hash: Cell::new(0xcbf2_9ce4_8422_2325), questions: Cell::new(0) };
     let _ = contain(|| drop(T::deserialize(Tracer { trace: &trace, depth: 0 })));

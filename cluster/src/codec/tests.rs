@@ -507,7 +507,7 @@ fn a_panic_of_the_types_own_code_is_an_error() {
     assert_eq!(fault, format::Fault::Panicked("a value that is no text".to_owned()));
 }
 
-/// Almost valid bytes give an error or a value, and never a panic, which would be reported as `CodecError::Panicked`.
+/// Almost valid bytes give an error or a value. They never cause a panic, or the error would be `CodecError::Panicked`.
 #[test]
 fn mangled_bytes_are_refused_or_are_another_value() {
     let (to_there, to_here) = pair();

@@ -84,7 +84,8 @@ fn put_segment(out: &mut BytesMut, segment: &Segment) {
     out.put_u64(segment.ack);
     out.put_u64(segment.credit);
     out.put_u64(segment.first);
-    // The shortest parcel has five bytes, so fewer than 2^16 fit into the longest frame, which `encode` asserts.
+    // The shortest parcel has five bytes, so fewer than 2^16 parcels fit into the longest frame. `encode` asserts that
+    // the frame is not longer.
     out.put_u16(segment.parcels.len() as u16);
     for parcel in &segment.parcels {
         match parcel {

@@ -271,7 +271,7 @@ impl Groups {
         Ok(members)
     }
 
-    /// Ends a subscription. Returns whether there was one.
+    /// Ends a subscription. Returns whether the process was subscribed.
     pub fn unsubscribe(&mut self, group: &str, pid: Pid) -> bool {
         let Some(followed) = self.followed.get_mut(group) else { return false };
         let removed = followed.subscribers.remove(&pid);
@@ -514,7 +514,7 @@ impl Groups {
         self.counts.set_membership(epoch, members)
     }
 
-    /// Handles the answer to a request, which arrived at `now`.
+    /// Handles the answer to a request. The answer arrived at `now`.
     pub fn handle(&mut self, now: Moment, number: u64, answer: Answer) {
         self.counts.handle(now, number, answer);
     }

@@ -287,7 +287,7 @@ impl Lease {
         Some(LeaseRequest { attempt: self.last_attempt, access })
     }
 
-    /// Handles the answer to a request, which arrived at `now`.
+    /// Handles the answer to a request. The answer arrived at `now`.
     pub fn handle(&mut self, now: Moment, attempt: u64, answer: Answer) {
         self.handle_timeout(now);
         let Some(at) = self.attempts.iter().position(|(number, ..)| *number == attempt) else { return };

@@ -138,7 +138,7 @@ fn a_conflict_of_an_attempt_before_the_last_success_is_none() {
     assert_eq!(lease.next_timeout(), Some(at(6_000)));
 }
 
-/// A slow read saw that there was no entry; then this holder created it.
+/// A slow read finds no entry. Before its answer arrives, this holder creates the entry.
 #[test]
 fn a_read_from_before_the_last_write_does_not_count() {
     let mut lease = lease();

@@ -95,7 +95,7 @@ struct Proof {
 /// The state of this node itself.
 struct Own {
     identity: Identity,
-    /// Whether this node joins for the first time, so no other node has seen its ID.
+    /// Whether this node joins for the first time, so that no other node can have seen its ID.
     is_new: bool,
     step: OwnStep,
     /// The number of the request in progress. An answer to any other request is late, and is ignored.
@@ -109,7 +109,7 @@ struct Own {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnStep {
-    /// Deleting the record of the earlier membership, which had this revision.
+    /// Deleting the record of the earlier membership. The record had this revision.
     Remove(Revision),
     /// Creating the record.
     Create,
@@ -353,7 +353,7 @@ impl Membership {
         }
     }
 
-    /// Forgets the names of IDs that are no longer members, if there are too many.
+    /// Forgets the names of those IDs that no longer belong to members, if there are too many names.
     fn forget(&mut self) {
         if self.bindings.names.len() > MAX_BINDINGS {
             let (members, departed, own) = (&self.members, &self.departed, self.node);

@@ -15,8 +15,8 @@
 //!   only that attempt ends, and the caller begins another. The node can be told to [expect](Membership::expect) a
 //!   record from the time of its earlier membership before it creates its new record: without such a record, the store
 //!   may be a different one.
-//! * **watch.** A record that appears means that a member has joined; one that disappears, that a member is lost. After
-//!   an interruption the watch reports a snapshot (*resync*): a record that is missing from it is **read again** before
+//! * **watch.** If a record appears, a member has joined. If a record disappears, a member is lost. After an
+//!   interruption the watch reports a snapshot (*resync*): a record that is missing from it is **read again** before
 //!   the member counts as lost, since the snapshot may be older than this node's last report of the member.
 //! * **suspect.** A hint says that a node may be down: its session is silent, or the broker saw its connection close.
 //!   Hints may be wrong, so the suspect is **probed**: a node that runs subscribes to its subject. If the broker says
@@ -155,8 +155,8 @@ pub enum MembershipEvent {
 pub enum Loss {
     /// The member said goodbye.
     Left,
-    /// The member had no subscriber when it was probed, or its lease was over; this node deleted its record, and was
-    /// the first to know.
+    /// The member had no subscriber when it was probed, or its lease was over. This node has deleted the member's
+    /// record, and so was the first to know.
     Down,
     /// The record is gone: another node deleted it, or the member itself as it left.
     Removed,

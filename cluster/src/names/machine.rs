@@ -242,7 +242,7 @@ impl Names {
         }
     }
 
-    /// Takes a name from its holder, which must end: the entry is gone, or belongs to another process.
+    /// Takes a name from its holder, since the entry is gone or belongs to another process. The holder must end.
     fn lose(&mut self, key: &str) {
         self.lost.extend(self.held.remove(key).map(|held| held.pid));
     }
@@ -285,7 +285,7 @@ impl Names {
         Some((known.holder.pid, known.revision.into()))
     }
 
-    /// Returns the membership during which each known name was registered.
+    /// Returns the memberships during which the known names were registered, one for each name.
     pub fn memberships(&self) -> impl Iterator<Item = (NodeId, Revision)> {
         self.known.values().map(|known| (known.holder.pid.node(), known.holder.epoch))
     }

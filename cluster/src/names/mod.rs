@@ -12,13 +12,13 @@
 //!   epoch. The caller reads the record after it has found the entry, and before it passes the answer on. If the record
 //!   is missing, the caller fences the node first.
 //! * **token.** The revision of the entry is the fencing token: it is greater than the tokens of all earlier holders. A
-//!   holder passes it with each write to an external resource, which refuses a smaller token than it has seen.
+//!   holder passes it with each write to an external resource. The resource refuses a smaller token than it has seen.
 //! * **lose.** If the entry of a holder disappears, the holder must end: another process may have the name. No node
 //!   that follows this protocol deletes it while the holder's lease is valid.
 //! * **release.** The holder releases the name, or has ended: its node deletes the entry, in the revision that it has
 //!   created. A deletion that the store could not perform is repeated until it succeeds.
-//! * **inherit.** The names of a node that has left are deleted at once; those of a lost node, only when its
-//!   **lease** is over: until then it may not know that it is cut off, and its holders may still act. Each of the
+//! * **inherit.** The names of a node that has left are deleted at once. The names of a lost node are deleted only when
+//!   its **lease** is over: until then it may not know that it is cut off, and its holders may still act. Each of the
 //!   other nodes deletes them, and one succeeds.
 //! * **watch.** [`holder`](Names::holder) looks up what the bucket's watch has reported: it makes no request, and its
 //!   result may be out of date by the delay of the watch.

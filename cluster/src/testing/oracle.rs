@@ -37,8 +37,8 @@ impl Oracle {
         let is_of = |node: &str, pid: Pid| Identity::parse(node).is_some_and(|node| node.id == pid.node());
         let value = match written.access {
             Access::Create(value) | Access::Update(value, _) => value,
-            // A node releases the name of its own process, which may stay alive. Other nodes do that when the
-            // membership is over.
+            // The node of a process that gives its name up deletes the entry, and the process may stay alive. Other
+            // nodes delete the entry only when the membership is over.
             Access::Delete(_) => {
                 if let Some((holder, _)) = self.0.get_mut(written.key)
                     && holder.zip(written.writer).is_some_and(|(pid, writer)| is_of(writer, pid))
