@@ -49,7 +49,7 @@ struct OwnCount {
     /// The revision up to which the watch has reported the entry as gone. The report may arrive before the answer to
     /// the write.
     gone: Revision,
-    /// Whether the entry waits for the next timeout, because the store could not be reached or has returned what is
+    /// Whether the entry waits for the next timeout: the store could not be reached, or has returned an entry that is
     /// gone.
     rests: bool,
 }

@@ -197,7 +197,7 @@ impl World {
     fn settle(&mut self, random: &mut Random) {
         self.nodes.iter_mut().for_each(|node| node.loss = 0);
         for _ in 0..200 {
-            // In total, the rounds take longer than entries of a node that is not a member are kept.
+            // In total, the rounds exceed the time for which entries of a node that is not a member are kept.
             self.now = self.now + Duration::from_millis(200);
             let now = self.now;
             self.nodes.iter_mut().for_each(|node| node.run(now, random));

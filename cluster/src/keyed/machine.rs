@@ -19,8 +19,8 @@ const MAX_WAITING: usize = 100_000;
 /// The maximum number of bytes of answers that may wait for a node: the same as for other answers in its session.
 pub const MAX_ANSWERS: usize = 16 << 20;
 
-/// The minimum delay before a question is asked again. This happens if a node has refused the question because it sees
-/// another home for the key. The value is a guess at how long the news of a member takes to arrive.
+/// The minimum delay before a question is asked again. This happens, for example, if a node has refused the question
+/// because it sees another home for the key. The value is a guess at how long the news of a member takes to arrive.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// How long a question waits for its answer: as long as a call.

@@ -107,7 +107,7 @@ impl BrokerState {
         self.clients[client].state == ConnectionState::Up
     }
 
-    /// Returns true if a client lacks the right to do something. Counts that as a refusal.
+    /// Returns true if a client lacks the right to do something, and then counts a refusal.
     pub(super) fn refuses(&mut self, client: usize, may: impl FnOnce(&Rights) -> bool) -> bool {
         let connection = &mut self.clients[client];
         let is_refused = connection.rights.as_ref().is_some_and(|rights| !may(rights));
