@@ -83,7 +83,7 @@ struct NodeShared {
     host: Host,
     inbox: Arc<Inbox>,
     view: Arc<View>,
-    /// Weak, since the driver owns the engine: once the node has left, its connections are closed.
+    /// Weak, so that only the driver owns the engine: when the node has left, the engine's connections are closed.
     engine: Weak<dyn Engine>,
     counters: Arc<NodeCounters>,
     /// Index of the member that [`Cluster::any`] picks next.
@@ -114,8 +114,8 @@ impl Cluster {
         self.shared.view.lock().is_member
     }
 
-    /// Returns the other members, as this node sees them. If several have the same name, only the one that joined last
-    /// is listed: a restarted node replaces its predecessor at once.
+    /// Returns the other members, as this node sees them. If several have the same name, only the one that joined most
+    /// recently is listed: a restarted node replaces its predecessor at once.
     pub fn members(&self) -> Vec<Member> {
         self.shared.view.lock().latest().into_iter().cloned().collect()
     }
@@ -142,8 +142,8 @@ impl Cluster {
         pending
     }
 
-    /// Registers a name of the cluster for a process of this node. The process holds the name until it ends, releases
-    /// the name with [`release`](Self::release), or its node is lost. The result is the fencing [`Token`].
+    /// Registers a name of the cluster for a process of this node. The process holds the name until it ends or releases
+    /// the name with [`release`](Self::release), or until its node is lost. The result is the fencing [`Token`].
     ///
     /// # Errors
     /// The pending result is [`RegisterError::Taken`] if another process has the name. It is also an error while the
@@ -166,7 +166,8 @@ impl Cluster {
         pending
     }
 
-    /// Returns the holder of a name and its token, as last reported to this node; both may be out of date.
+    /// Returns the holder of a name and the token of that holder, as last reported to this node. Both may be out of
+    /// date.
     pub fn holder(&self, name: &str) -> Option<(Pid, Token)> {
         self.shared.view.names().holder(name)
     }
@@ -181,8 +182,9 @@ impl Cluster {
     }
 }
 
-/// Returns the process that becomes the holder of a name given to `pid`. For an address that outlives its process, such
-/// as that of a supervised child, that is the process behind the address now; the name ends with that process.
+/// Returns the process that becomes the holder if a name is given to `pid`. An address may outlive its process, as that
+/// of a supervised child does. Then the holder is the process behind the address now, and the name ends with that
+/// process.
 fn held_by(pid: Pid) -> Pid {
     pid.resolve().unwrap_or(pid)
 }

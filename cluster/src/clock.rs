@@ -3,7 +3,8 @@
 use std::ops::Add;
 use std::time::Duration;
 
-/// The longest wait. It bounds the delay if the clock that measures the wait stops while the machine is suspended.
+/// The maximum duration of a wait. It bounds the delay if the clock that measures the wait stops while the machine is
+/// suspended.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// A reading of the caller's clock: the time since a start that is common to all readings of one program.

@@ -1,4 +1,4 @@
-//! The contract of [`engine`](crate::engine) as checks, which the tests of each engine run.
+//! The contract of [`engine`](crate::engine) as a set of checks. The tests of each engine run them.
 //!
 //! A check must not depend on the speed of an engine. It waits until something has happened; to check that an event
 //! does *not* happen, it waits for a later event that would have followed it.
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 /// The engines of two nodes, and a way to wait.
 pub struct Rig<'a> {
-    /// The engines of two nodes on one broker, whose store is empty.
+    /// The engines of two nodes on one broker. The broker's store must be empty.
     pub engines: [&'a dyn Engine; 2],
     /// Waits until the function returns true; panics if it never does.
     pub wait: &'a dyn Fn(&mut dyn FnMut() -> bool),
@@ -58,16 +58,16 @@ impl Rig<'_> {
         (self.wait)(&mut is_so);
     }
 
-    /// Runs `call`, which registers a callback; waits for the callback, and checks that it does not run inside the
-    /// call, and that it runs once.
+    /// Runs `call`, which registers a callback, and waits for the callback. Checks that the callback does not run
+    /// inside `call`, and that it runs once.
     fn completed<T: Send + 'static>(&self, call: impl FnOnce(Box<dyn FnOnce(T) + Send>)) -> T {
         let received = Received::new();
         let mut push = received.push();
         let calling = Arc::new(Mutex::new(()));
         let lock = Arc::clone(&calling);
         let guard = calling.lock().unwrap();
-        // On another thread, the lock below waits for the call to return; on this thread it would deadlock, so the
-        // check comes first.
+        // If the callback runs on another thread, the lock below waits until `call` has returned. On this thread the
+        // lock would deadlock, so the check comes first.
         let here = std::thread::current().id();
         call(Box::new(move |value| {
             assert!(std::thread::current().id() != here || lock.try_lock().is_ok(), "it ran inside the call");
@@ -105,7 +105,7 @@ impl Rig<'_> {
         // The subscription may take a while to reach the broker.
         let subject = pattern.replace(['*', '>'], "ready");
         self.wait(|| {
-            // Messages published before that are lost, so publish again.
+            // Messages published before the subscription has reached it are lost, so publish again and again.
             self.engines[1 - at].publish(Lane::Data, &subject, Bytes::from_static(b"ready")).unwrap();
             received.len() > 0
         });
@@ -134,7 +134,7 @@ impl Rig<'_> {
         assert_eq!(numbers(all), (0..100).chain([200]).collect::<Vec<_>>());
     }
 
-    /// Topics need this: the publisher's own subscription is treated like any other.
+    /// Topics need this: a publisher's own subscription is treated like any other.
     fn an_engine_hears_what_it_publishes_itself(&self) {
         let (received, _subscription) = self.subscribe(1, "own.*");
         for number in 0..10 {
@@ -246,7 +246,7 @@ impl Rig<'_> {
     }
 
     fn each_bucket_has_its_own_keys_revisions_and_watches(&self) {
-        // The form of keys in the group counts: a node, a dot, and the key of a name.
+        // The key has the form of those of group counts: a node, a dot, and the key of a name.
         let key = "7f3a.tellers=2eeu";
         // Leases have keys of another form, and expire.
         let buckets: Vec<_> = Bucket::ALL.into_iter().filter(|bucket| *bucket != Bucket::Leases).collect();

@@ -8,9 +8,9 @@
 //! Other modules refer to these points by number.
 //!
 //! 1. **No call blocks**, and no callback runs inside the call that registered it: a caller may hold a lock.
-//! 2. **Messages** are delivered at most once, and in order between one publisher's lane and one subscription. They may
-//!    be lost without notice, in particular before a subscription has reached the broker; [`Engine::publish`] reports
-//!    only errors that the engine detects at once.
+//! 2. **Messages** are delivered at most once, and in order from one publisher's lane to one subscription. They may be
+//!    lost without notice, in particular before a subscription has reached the broker; [`Engine::publish`] reports only
+//!    errors that the engine detects at once.
 //! 3. **Lanes** are independent connections: messages queued in [`Lane::Data`] never delay [`Lane::Control`]. Messages
 //!    of different lanes are not ordered. Lanes are not namespaces: a subscription receives what is published in either
 //!    lane.
@@ -169,8 +169,8 @@ pub trait Engine: Send + Sync {
 
     /// Subscribes to all subjects of a pattern. A part `*` of the pattern matches any one part.
     ///
-    /// The subscription reaches the broker some time later, and may be interrupted: confirm it with the publisher by
-    /// a handshake before relying on it.
+    /// The subscription reaches the broker some time later, and may be interrupted. Before relying on it, confirm it
+    /// with the publisher by a handshake.
     ///
     /// # Errors
     /// If the pattern is not valid, or the engine is closed.
@@ -220,7 +220,7 @@ pub trait Engine: Send + Sync {
         Vec::new()
     }
 
-    /// Returns how often the broker has refused a request of this node for lack of permission.
+    /// Returns how many times the broker has refused a request of this node for lack of permission.
     fn refused(&self) -> u64 {
         0
     }

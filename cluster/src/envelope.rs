@@ -39,7 +39,7 @@ messages! {
             /// The message.
             content: Content,
         },
-        /// The answer to a call. The caller knows the type of the call.
+        /// The answer to a call. The number of the message in the content determines the type of the answer.
         Answer = 2 {
             /// The number of the call.
             number: u64,
@@ -108,8 +108,9 @@ messages! {
             /// The type of the process that the key belongs to.
             process: String,
         },
-        /// A request to start a child of a supervisor; the child ends with the session. It is answered in the data
-        /// lane, like a [`Start`](Self::Start).
+        /// A request to start a child of a supervisor; the child ends with the session. It is answered with the same
+        /// envelopes as a [`Start`](Self::Start), but in the data lane, so that the answer arrives before a
+        /// [`ChildEnded`](Self::ChildEnded).
         StartChild = 60 {
             /// The number for the answer and for the report of the child's end.
             number: u64,
@@ -120,7 +121,7 @@ messages! {
         ChildEnded = 61 {
             /// The number of the request that started it.
             number: u64,
-            /// The type of the message that it was handling when it failed; empty if it failed elsewhere.
+            /// The type of the message that the child was handling when it failed; empty if it failed elsewhere.
             handling: String,
             /// The encoded reason.
             reason: Bytes,
@@ -300,7 +301,7 @@ mod tests {
         }
     }
 
-    /// Catches: a field that is missing on the wire, or not checked for its length.
+    /// Catches: a field that is missing on the wire, or whose length is not checked.
     #[test]
     fn an_envelope_that_is_cut_is_refused() {
         let fixed = |envelope: &Envelope| match envelope {
@@ -347,7 +348,7 @@ mod tests {
         assert_eq!(time_left, Some(Duration::from_millis(1)));
     }
 
-    /// Checks that accepted bytes are encoded to the same bytes: each envelope has one form.
+    /// Checks that accepted bytes are encoded to the same bytes again: each envelope has a single encoding.
     #[test]
     fn random_bytes_are_refused_or_have_one_form() {
         let (mut random, mut accepted) = (Random::new(7), 0);

@@ -1,11 +1,11 @@
-//! Snapshots of processes of other nodes, and the errors of requests about a process of another node.
+//! Snapshots of processes on other nodes, and the errors of requests about such processes.
 
 use postroom::Pid;
 use postroom::inspect::{ProcessInfo, ProcessState};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The longest text in an encoded snapshot, in bytes.
+/// The maximum length of a text in an encoded snapshot, in bytes.
 const MAX_TEXT: usize = 1_024;
 
 /// Maximum number of names of a process in a snapshot.
@@ -133,7 +133,8 @@ impl RemoteInfo {
             ProcessState::Idle => WireState::Idle,
             ProcessState::Suspended { at } => WireState::Suspended(at),
             ProcessState::Waiting { outstanding } => WireState::Waiting(outstanding),
-            // `Ready`, and states that this crate does not know yet: a process in one of those is not idle.
+            // This includes `Ready`, and states that this crate does not know yet: a process in such a state is not
+            // idle.
             _ => WireState::Ready,
         };
         let Self { pid, process, entry, label, names, parent, waits_for, .. } = self;

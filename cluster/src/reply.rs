@@ -33,7 +33,7 @@ enum ReplyState<T> {
 
 impl<T> ReplySlot<T> {
     fn lock(&self) -> MutexGuard<'_, ReplyState<T>> {
-        // No user code runs under the lock except the clone of a waker, before anything has changed.
+        // The only user code that runs under the lock is the clone of a waker, before anything has changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -52,7 +52,7 @@ impl<T> Completer<T> {
 
     fn put(&self, answer: T) {
         let before = std::mem::replace(&mut *self.shared.lock(), ReplyState::Answered(answer));
-        // Not under the lock: the waker is user code.
+        // The waker is user code, so it is called without the lock.
         if let ReplyState::Waiting(Some(waker)) = before {
             users_code(move || waker.wake());
         }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(pending.wait(), 7);
     }
 
-    /// A waker of a user, which may do anything.
+    /// A user's waker, which may do anything, and panics here.
     struct Panics;
 
     impl Wake for Panics {

@@ -1,5 +1,5 @@
-//! The permissions of a node at the broker, as patterns of subjects. The node's key has these permissions, and the
-//! broker in memory checks them for a client that has an identity.
+//! The permissions of a node at the broker, as patterns of subjects. The node's key has these permissions. The broker
+//! in memory checks them for a client that has an identity.
 //!
 //! | a node may | object of the permission |
 //! |---|---|
@@ -11,12 +11,12 @@
 //! | ask the store | to create its four tables, to watch and to read them, and to purge them, except for leases |
 //!
 //! # The removal of a record
-//! The subject of a record ends in the name of its writer. A write by a node of another name is a **removal**,
-//! whatever it contains; so a permission to remove a record does not include the permission to write it.
+//! The subject of a record ends in the name of its writer. A write by a node of another name counts as a **removal**,
+//! whatever it contains. So a permission to remove a record does not include the permission to write it.
 //!
 //! # The purge
-//! A purge removes tombstones, and the content of a store that is an older copy. A node could also purge valid entries:
-//! that evicts other nodes, as removals do, and frees names, which any node may do anyway.
+//! A purge removes tombstones, and the content of a store that is an older copy. A node could also purge valid entries.
+//! That would evict other nodes, as removals do, and would free names, which any node may do anyway.
 //!
 //! # Limits
 //! No permission can express which process holds which name of the cluster. A node may therefore free a name that
@@ -37,7 +37,7 @@ pub fn table(cluster: &str, bucket: Bucket) -> String {
     format!("{cluster}_{name}")
 }
 
-/// Returns the name of the node that the record under a key belongs to: the first part of the key.
+/// Returns the name of the node whose record is stored under a key: the first part of the key.
 #[doc(hidden)]
 pub fn owner(key: &str) -> &str {
     key.split('.').next().unwrap_or(key)
@@ -87,11 +87,11 @@ impl Rights {
                 ["STREAM.INFO", "STREAM.CREATE", "STREAM.MSG.GET", "CONSUMER.CREATE"]
                     .map(|question| format!("$JS.API.{question}.{stream}")),
             );
-            // Leases expire by themselves.
+            // Leases need no purge, since they expire by themselves.
             if bucket != Bucket::Leases {
                 publish.push(format!("$JS.API.STREAM.PURGE.{stream}"));
             }
-            // A watch publishes here to signal that it keeps up (flow control).
+            // The client of a watch publishes here to signal that it keeps up (flow control).
             publish.push(format!("$JS.FC.{stream}.>"));
         }
         let subscribe = vec![

@@ -3,7 +3,7 @@
 use crate::codec::CodecError;
 use postroom::Pid;
 
-/// The longest key, in bytes.
+/// The maximum length of a key, in bytes.
 pub(crate) const MAX_KEY: usize = 1_024;
 
 /// Why a process was not started on another node.

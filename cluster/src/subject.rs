@@ -10,17 +10,17 @@
 //! ```
 //! A node's **name** is what the broker can vouch for: the operators of the cluster set it, and the node's key is bound
 //! to it. Its **ID** is drawn anew by each run, so no permission can contain it. The record binds the two together: its
-//! key has both, and only the node of that name may write it. A frame counts as sent by the node with the sender ID in
-//! its subject only if the subject also has the name that the record of this ID has.
+//! key has both, and only the node of that name may write it. The sender ID in the subject of a frame is believed only
+//! if the sender name in the subject is the one that the record of this ID has.
 
 use crate::engine::Lane;
 use postroom::NodeId;
 use std::fmt;
 
-/// The longest subject, pattern or key.
+/// The maximum length of a subject, a pattern or a key, in bytes.
 const LONGEST: usize = 256;
 
-/// The longest name of a node or a cluster, chosen so that two node names and one cluster name fit into a subject.
+/// The maximum length of a node's or a cluster's name. Two node names and one cluster name must fit into a subject.
 pub const LONGEST_NAME: usize = 64;
 
 /// Returns whether `text` can be the name of a node or of a cluster. Names are parts of subjects.
@@ -80,7 +80,8 @@ impl Subjects {
         format!("pr1.{}.n.{to}.{}.*.*", self.cluster, letter(lane))
     }
 
-    /// Returns the prefix of the inboxes of the node of this name. Only that node may subscribe there.
+    /// Returns the prefix of the inboxes of the node with this name. Only that node may subscribe to subjects with this
+    /// prefix.
     pub fn inbox(&self, name: &str) -> String {
         format!("pr1.{}.i.{name}", self.cluster)
     }
@@ -91,7 +92,7 @@ impl Subjects {
     }
 
     /// Returns whether a probe on `subject` may be answered on `reply`: `reply` must be a subject from this node to the
-    /// node that sent the probe. Otherwise other nodes could make this one publish on any subject that it has
+    /// node that sent the probe. Without this check, other nodes could make this one publish on any subject that it has
     /// permission for.
     pub fn is_probe_answer(&self, subject: &str, reply: &str, own: &str) -> bool {
         let asks = self.parse_frame(subject).map_or_else(|| "*".into(), |(_, from)| from.name);
@@ -124,7 +125,7 @@ fn is_part(part: &str) -> bool {
     !part.is_empty() && part.chars().all(|c| c.is_ascii_graphic() && c != '*' && c != '>')
 }
 
-/// Returns whether `text` is a pattern of subjects: a part may be `*`, and the last one `>`.
+/// Returns whether `text` is a pattern of subjects: any part may be `*`, and the last part may be `>`.
 pub fn is_pattern(text: &str) -> bool {
     let parts = text.strip_suffix(".>").unwrap_or(text);
     text.len() <= LONGEST && (text == ">" || parts.split('.').all(|part| part == "*" || is_part(part)))
@@ -144,7 +145,7 @@ pub fn matches(pattern: &str, subject: &str) -> bool {
     parts.next().is_none()
 }
 
-/// Returns whether a pattern matches all subjects that another one matches.
+/// Returns whether `pattern` matches all subjects that the pattern `other` matches.
 pub(crate) fn covers(pattern: &str, other: &str) -> bool {
     let mut parts = other.split('.');
     for wanted in pattern.split('.') {

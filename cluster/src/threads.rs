@@ -11,7 +11,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread::{Builder, JoinHandle};
 
-/// Starts a thread of a cluster. A panic on it is a bug of this crate, and is logged.
+/// Starts a thread of a cluster. A panic on the thread is a bug in this crate, and is logged.
 pub fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     Builder::new().name(name.into()).spawn(move || {
         ThreadKind::Cluster.enter();
@@ -27,8 +27,8 @@ pub fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> io::Res
     })
 }
 
-/// Runs user code: on this thread, or, if this is a thread of a cluster, on a thread that does nothing else. A panic
-/// of the job has no other effect.
+/// Runs user code on this thread or, if this is a thread of a cluster, on a thread that does nothing else. A panic of
+/// the job ends only the job.
 pub(crate) fn users_code(job: impl FnOnce() + Send + 'static) {
     run_users_code(move || {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {

@@ -1,8 +1,8 @@
 //! The encoding of messages, each of which is declared once.
 //!
-//! [`messages!`] declares an enum. Each variant declares the byte that it begins with on the wire, and its fields,
-//! whose types implement [`Field`]. The fields are encoded one after the other, in the order of their declaration. So a
-//! new kind of message is a new variant.
+//! [`messages!`] declares an enum. Each variant declares the byte that it begins with on the wire, and its fields. The
+//! types of the fields implement [`Field`]. The fields are encoded one after the other, in the order of their
+//! declaration. So a new kind of message is a new variant.
 //!
 //! | field | bytes |
 //! |---|---|
@@ -95,7 +95,8 @@ impl Field for Pid {
     }
 }
 
-/// A text of more than 65,535 bytes is cut. Names are shorter, and of a text for people the beginning is enough.
+/// A text of more than 65,535 bytes is cut. Names are shorter, and for a text that people read, the beginning is
+/// enough.
 impl Field for String {
     fn length(&self) -> usize {
         2 + self.len()
@@ -153,7 +154,7 @@ impl Field for Vec<Pid> {
     }
 }
 
-/// Declares an enum without fields, with the byte of each variant.
+/// Declares an enum whose variants have no fields, with the byte of each variant.
 macro_rules! codes {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $code:literal,)* }) => {
         $(#[$meta])*
@@ -183,8 +184,8 @@ macro_rules! codes {
     };
 }
 
-/// Declares an enum of messages, with the byte that each begins with, and generates `encode` and `decode`. The enum
-/// must have a method `check`, which `decode` calls to check what the fields do not check themselves.
+/// Declares an enum of messages, with the byte that each message begins with, and generates `encode` and `decode`. The
+/// enum must have a method `check`. `decode` calls it to check what the fields do not check themselves.
 macro_rules! messages {
     ($(#[$meta:meta])* $vis:vis enum $name:ident {
         $($(#[$variant_meta:meta])* $variant:ident = $code:literal {

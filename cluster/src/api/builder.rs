@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The default time limit of [`Builder::join`]: enough for one change of the store's leader and one lease.
+/// The default time limit of [`Builder::join`]: long enough for one change of the store's leader and one lease time.
 const JOIN_TIME: Duration = Duration::from_secs(30);
 
 /// The default limit of [`Builder::max_nodes`]: each node has a session with every other node.
@@ -136,7 +136,7 @@ impl Cluster {
 }
 
 impl Builder {
-    /// Sets this node's name, such as `eu-1`, which is for people and for placement. Without a name, the node is named
+    /// Sets this node's name, such as `eu-1`. Names are for people and for placement. Without a name, the node is named
     /// after its ID. A broker with permissions binds the name to the node's key, which makes it the node's identity.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.node = Some(name.into());
@@ -172,9 +172,9 @@ impl Builder {
     }
 
     /// Sets the maximum number of links, monitors and joins between processes of this node and those of one other node;
-    /// the default is a million. If the other node exceeds it, the session with that node ends, which
-    /// [`Statistics::floods`](crate::Statistics::floods) counts, and all of these links and monitors report a loss. The
-    /// limit must be the same on all nodes of a cluster.
+    /// the default is a million. If the other node exceeds it, the session with that node ends, and all of these links
+    /// and monitors report a loss. [`Statistics::floods`](crate::Statistics::floods) counts such sessions. The limit
+    /// must be the same on all nodes of a cluster.
     pub fn max_bonds(mut self, bonds: usize) -> Self {
         self.max_bonds = bonds;
         self
@@ -342,8 +342,8 @@ fn why_none(attempts: &[Attempt]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-/// Completes `then` once `cluster` is a member, can no longer become one, or has not become one within `waited`. The
-/// driver may already have ended.
+/// Completes `then` once `cluster` is a member, can no longer become one, or has not become one within `waited`. This
+/// also works if the driver has already ended.
 fn await_membership(cluster: Cluster, waited: Duration, then: Completer<Result<Cluster, JoinError>>) {
     let (inbox, view) = (Arc::clone(&cluster.shared.inbox), Arc::clone(&cluster.shared.view));
     let log = log_if_late(&cluster);
@@ -373,7 +373,7 @@ fn await_membership(cluster: Cluster, waited: Duration, then: Completer<Result<C
 }
 
 /// Returns a check that logs what the node is waiting for if it does not become a member soon. The node may be dropped
-/// in the meantime.
+/// before the check runs.
 fn log_if_late(cluster: &Cluster) -> Check {
     let (view, engine) = (Arc::clone(&cluster.shared.view), cluster.shared.engine.clone());
     let mut names = Some((cluster.shared.directory.cluster.clone(), cluster.shared.name.clone()));

@@ -63,7 +63,7 @@ impl Cluster {
 
 /// A named group of processes on any nodes of a cluster, from [`Cluster::group`].
 ///
-/// A process is a member while it is alive and has joined more often than it has left. It leaves shortly after its end;
+/// A process is a member while it is alive and has joined more times than it has left. It leaves shortly after its end;
 /// the members of a lost node leave when the loss is detected. Other nodes learn of a node's first member once the
 /// broker's store has reported it.
 #[derive(Clone)]
@@ -119,7 +119,7 @@ impl ClusterGroup {
     }
 
     /// Adds a process of this node to the group. If it is a member already, adds one more membership: a process has to
-    /// leave as often as it has joined. Returns true if it was not a member before.
+    /// leave as many times as it has joined. Returns true if it was not a member before.
     ///
     /// # Errors
     /// A [`MembershipError`] if the process has ended or runs on another node, the name is not valid, or the group is
@@ -129,7 +129,7 @@ impl ClusterGroup {
         self.enter(pid, |directory| directory.change(|state| state.groups.join(&self.name, pid)))
     }
 
-    /// Runs `enter` for a process, then watches the process, so that its end is reported after its entry.
+    /// Runs `enter` for a process, and then watches the process, so that its end is reported after its entry.
     fn enter<R>(
         &self,
         pid: Pid,
@@ -159,8 +159,8 @@ impl ClusterGroup {
     }
 
     /// Sends a copy of `message` to each member: directly to the members on this node, and as one message to each other
-    /// node with members, which hands out the copies. Never waits: a member without room gets no copy, which its node
-    /// counts in [`Statistics::missed`](crate::Statistics::missed).
+    /// node with members. That node hands out the copies. Never waits: a member without room gets no copy, and its node
+    /// counts the loss in [`Statistics::missed`](crate::Statistics::missed).
     ///
     /// Messages from one sender to one member stay in order, whether they are broadcast or not.
     ///
@@ -205,8 +205,8 @@ impl ClusterGroup {
         Ok(outcome)
     }
 
-    /// Hands copies to the members of this node as other nodes do: each copy is decoded, so that a message need not be
-    /// `Clone`.
+    /// Hands copies to the members of this node in the way that other nodes do: each copy is decoded, so that a message
+    /// need not be `Clone`.
     fn hand_out(
         &self,
         members: &[Pid],
@@ -249,7 +249,7 @@ impl ClusterGroup {
         self.enter(pid, |directory| directory.change(|state| state.groups.subscribe(&self.name, pid)))
     }
 
-    /// Ends a subscription; events already in the mailbox stay. Returns whether there was one.
+    /// Ends a subscription. Events that are already in the mailbox stay. Returns whether the process was subscribed.
     pub fn unsubscribe(&self, subscriber: impl SendTo<GroupEvent>) -> bool {
         let pid = super::held_by(subscriber.target());
         self.directory.change(|state| state.groups.unsubscribe(&self.name, pid))

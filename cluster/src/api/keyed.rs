@@ -11,8 +11,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl Cluster {
-    /// Returns a handle to the process of a key, which runs on one of the nodes that export `P`. The first request
-    /// starts the process there, with the entry of `P` that takes the key, a `String`, as its only input.
+    /// Returns a handle to the process of a key. The process runs on one of the nodes that export `P`. The first
+    /// request starts it there, with the entry of `P` that takes the key, a `String`, as its only input.
     ///
     /// ```
     /// use postroom::prelude::*;
@@ -84,8 +84,8 @@ impl<P: Remote + Addressed> Keyed<P> {
         Ok(self.directory.ask_key(P::NAME, entry, &self.key))
     }
 
-    /// Waits at most five seconds for the process of the key, which is started if there is none. If the caller is a
-    /// process, its worker runs other processes meanwhile.
+    /// Waits at most five seconds for the process of the key. The process is started if there is none. If the caller is
+    /// a process, its worker runs other processes meanwhile.
     ///
     /// # Errors
     /// A [`KeyedError`], which says whether to ask again.

@@ -18,8 +18,8 @@ impl Cluster {
     /// holder, use `holder`.
     ///
     /// Each node has one such address per name, and each message costs a lookup. The addresses are kept until the node
-    /// has 100,000 of them, the maximum number of names in a cluster. Then the addresses of names without a holder are
-    /// removed, and behave like addresses of processes that have ended.
+    /// has 100,000 of them, the maximum number of names in a cluster. At that limit, the addresses of names without a
+    /// holder are removed, and from then on behave like addresses of processes that have ended.
     ///
     /// # Errors
     /// A [`NamedError`] if the name is empty or longer than 1,024 bytes, or if there are too many addresses.

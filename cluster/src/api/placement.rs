@@ -7,7 +7,7 @@ use postroom::supervision::{Place, Placement};
 use std::error::Error;
 use std::sync::Arc;
 
-/// Starts each child on the node that has this name at that time: if the node was restarted, on its successor.
+/// Starts each child on the node that has this name at the time. If the node was restarted, that is its successor.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -48,8 +48,8 @@ impl Placement for RemoteNode {
     }
 }
 
-/// Starts children on this node or another that exports the type, in turn, as [`Cluster::any`] does: after a failure,
-/// on the next node.
+/// Starts each child on one of the nodes that export the type, this node included. It takes the nodes in turn, as
+/// [`Cluster::any`] does, so a child that has failed is restarted on the next node.
 impl Placement for Cluster {
     fn choose(&self, process: &'static str) -> Result<Place, Box<dyn Error + Send + Sync>> {
         self.any_with(process)?.choose(process)

@@ -40,8 +40,8 @@ impl Default for Pointers {
 }
 
 impl Pointers {
-    /// Returns the pointer for a name, created by `make` on first use. If there are too many, pointers of names without
-    /// a holder are removed.
+    /// Returns the pointer for a name, which `make` creates on first use. If there are too many pointers, those of
+    /// names without a holder are removed.
     pub(super) fn get(
         &self,
         name: &str,
@@ -74,8 +74,8 @@ mod tests {
     use super::*;
     use postroom::Runtime;
 
-    /// Catches: a leak in a program that keeps requesting new names; an address that is removed although its name has a
-    /// holder.
+    /// Catches: a leak in a program that keeps requesting new names; an address that is removed although a process
+    /// holds its name.
     #[test]
     fn addresses_are_bounded_and_those_of_held_names_stay() {
         let runtime = Runtime::builder().workers(1).build().unwrap();

@@ -35,7 +35,7 @@ fn listed(members: &[String]) -> String {
 
 impl Cluster {
     /// Returns the member with this name, to start processes on it. If several members have the name, returns the one
-    /// that joined last.
+    /// that joined most recently.
     ///
     /// # Errors
     /// [`NodeError::Unknown`], which lists the members.

@@ -1,4 +1,4 @@
-//! Nodes in a simulated test, which use no threads.
+//! Nodes in a simulated test. They use no threads.
 
 use super::{Builder, Cluster, JoinError};
 use crate::clock::Moment;

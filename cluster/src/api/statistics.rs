@@ -3,8 +3,8 @@
 use super::Cluster;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of the messages that a node could not deliver, or does not know to be delivered, and of other failures,
-/// since it joined.
+/// Counters of the messages that a node could not deliver, or does not know to have been delivered, and of other
+/// failures, since it joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -17,13 +17,13 @@ pub struct Statistics {
     /// Messages that this node sent, or accepted for sending, to a node that was lost before it confirmed them. They
     /// may have arrived.
     pub unconfirmed: u64,
-    /// Keys of starts that this node forgot early because there were too many.
+    /// Keys of starts that this node forgot early because it had too many of them.
     pub forgotten_keys: u64,
     /// Messages of the broker that are not valid frames.
     pub broken_frames: u64,
     /// Frames that were dropped because their whole content had arrived before, or because they belong to an earlier
-    /// session. Nodes send a frame again when they miss its acknowledgement, which costs only the frame; many such
-    /// frames without a loss mean that some program records frames and sends them again.
+    /// session. Nodes send a frame again when they miss its acknowledgement, which costs only the frame. If there are
+    /// many such frames although none are lost, some program records frames and sends them again.
     pub replayed_frames: u64,
     /// Requests from other nodes that this node's [policy](crate::Builder::allow) refused.
     pub refused: u64,
@@ -49,9 +49,9 @@ pub struct Statistics {
     pub claimed_ids: u64,
     /// Records of nodes that could not be read.
     pub unreadable_records: u64,
-    /// How often this node stopped being a member without leaving. [`Cluster::status`] reports the reason.
+    /// How many times this node stopped being a member without leaving. [`Cluster::status`] reports the reason.
     pub outages: u64,
-    /// How often this node failed to join again. It keeps trying.
+    /// How many times this node failed to join again. It keeps trying.
     pub refused_joins: u64,
     /// Operations that the broker refused because this node lacks the permission, for example because its key belongs
     /// to another name.

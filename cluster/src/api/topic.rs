@@ -166,7 +166,7 @@ impl<E: RemoteValue> ClusterTopic<E> {
         Ok(channel)
     }
 
-    /// Ends a subscription; events already in the mailbox stay. Returns whether there was one.
+    /// Ends a subscription. Events that are already in the mailbox stay. Returns whether the process was subscribed.
     pub fn unsubscribe(&self, subscriber: impl SendTo<E>) -> bool {
         self.directory.unsubscribe(&self.channel(), super::held_by(subscriber.target()))
     }
@@ -239,8 +239,8 @@ impl<E: RemoteValue> Subscribed<E> {
         }
         let subscribers: Vec<_> = lock(&self.subscribers).iter().copied().collect();
         for pid in subscribers {
-            // Decoded for each subscriber, so that an event need not be `Clone`; the messages that the macro generates
-            // are not.
+            // The event is decoded for each subscriber, so that it need not be `Clone`. The messages that the macro
+            // generates are not.
             let Ok(value) = decode_value::<E>(&event.value) else {
                 directory.counters.undecodable.fetch_add(1, Ordering::Relaxed);
                 return;

@@ -10,7 +10,7 @@ use postroom::error::EntryError;
 use postroom::{Payload, Payloads};
 use std::cmp::Ordering;
 
-/// The maximum number of bytes that an error quotes of the name of an entry that does not exist.
+/// Errors quote at most this many bytes of the name of an entry that does not exist.
 const MAX_WRONG_NAME: usize = 80;
 
 /// Whether two nodes can exchange the message with a certain name.
@@ -72,7 +72,8 @@ pub fn agree<'t>(ours: &'t Table, theirs: &'t Table) -> Vec<(&'t str, Compatibil
 
 /// The codecs of this node as one peer understands them, made by [`Codecs::agree`] for the duration of a session.
 ///
-/// Numbers of messages travel as positions in the table of the node that writes them, which the other node has too.
+/// A message travels with a number: its position in the table of the node that writes it. The other node has that
+/// table, too.
 #[derive(Clone, Debug)]
 pub struct Agreement {
     codecs: Codecs,
@@ -114,13 +115,13 @@ impl Agreement {
         self.encode_as(id, payload)
     }
 
-    /// Returns the number under which a message is sent to the peer. All peers with the same number get the same bytes.
+    /// Returns the number under which a message is sent to the peer. Peers for which it is the same get the same bytes.
     pub(crate) fn id_of(&self, payload: &Payload) -> Result<MessageId, CodecError> {
         let candidates = self.codecs.of_type(payload.value_type());
         let Some(first) = candidates.first() else {
             return Err(CodecError::NotRemote { type_name: payload.type_name() });
         };
-        // A type may be the message of several processes, with a name for each: all are decoded alike.
+        // Several processes may have a message of this type, under different names. All are decoded alike.
         let usable = candidates.iter().find(|id| self.check(**id).is_ok()).unwrap_or(first);
         self.check(*usable)?;
         Ok(*usable)
@@ -136,8 +137,8 @@ impl Agreement {
         Ok(Encoded { id, bytes: bytes.map_err(|fault| CodecError::of_writing(form.name, fault))? })
     }
 
-    /// Decodes a message from the peer. Also returns its number in this node's table, which
-    /// [`encode_answer`](Self::encode_answer) takes.
+    /// Decodes a message from the peer. Also returns its number in this node's table, to be passed to
+    /// [`encode_answer`](Self::encode_answer).
     ///
     /// # Errors
     /// If this node does not know the message, or the bytes are not exactly one.
@@ -156,8 +157,8 @@ impl Agreement {
     pub fn encode_answer(&self, asked: MessageId, payload: &mut Payload) -> Result<Encoded, CodecError> {
         let form = self.codecs.get(asked)?;
         let FormKind::Message { message, answer: expected } = &form.kind else { return Err(wrong_kind(form, true)) };
-        // Processes may answer the same message with different types: the number tells the other node which type this
-        // is.
+        // Processes may answer the same message with different types. The number of the answer tells the other node
+        // which type it is.
         let others = self.codecs.of_type(message.type_id).iter().copied();
         for id in [asked].into_iter().chain(others).filter(|id| self.check(*id).is_ok()) {
             let form = self.codecs.form(id);
@@ -213,7 +214,7 @@ impl Agreement {
         Ok(DecodedStart { process: entry.process, entry: entry.entry, inputs })
     }
 
-    /// Returns whether the peer can start a process with this name, with any of its entries.
+    /// Returns whether the peer can start processes of the type with this name, with at least one of its entries.
     pub fn can_start(&self, process: &str) -> bool {
         let entries = self.codecs.0.entries.iter().filter(|((name, _), _)| *name == process);
         entries.map(|(_, id)| *id).any(|id| self.check(id).is_ok())
@@ -247,7 +248,7 @@ fn refusal(name: &str, compatibility: Compatibility) -> CodecError {
     }
 }
 
-/// Returns the error for an entry in place of a message, or the reverse.
+/// Returns the error for an entry where a message is expected, or vice versa.
 fn wrong_kind(form: &Form, expects_message: bool) -> CodecError {
     let (expected, came) = if expects_message { ("a message", "an entry") } else { ("an entry", "a message") };
     CodecError::Kind { name: form.name.to_owned(), expected, came }

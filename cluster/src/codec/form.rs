@@ -118,9 +118,9 @@ impl Form {
     }
 }
 
-/// Returns the hash of a schema: FNV-1a, which is the same in every build, with a bit for the codec. It detects builds
-/// that differ by accident; if a node lies about its hashes, its messages are checked byte by byte when they are
-/// decoded.
+/// Returns the hash of a schema: FNV-1a, which is the same in every build, with a bit for the codec. The hash detects
+/// builds that differ by accident. A node may lie about its hashes, so its messages are still checked byte by byte when
+/// they are decoded.
 fn hash(schema: &str, codec: WireCodec) -> u64 {
     let hash = schema
         .bytes()
@@ -131,7 +131,7 @@ fn hash(schema: &str, codec: WireCodec) -> u64 {
     }
 }
 
-/// Returns whether nodes with these hashes of a message can exchange it.
+/// Returns true if two nodes that have these hashes for a message can exchange it.
 pub(super) fn are_compatible(here: u64, there: u64) -> bool {
     here == there || here & there & NAMED != 0
 }

@@ -9,10 +9,10 @@ use std::fmt::Display;
 use std::io::{self, Cursor, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The maximum length in bytes of the text of an error, which may quote received data.
+/// The maximum length in bytes of an error's text. The text may quote received data.
 const MAX_TEXT: usize = 200;
 
-/// Why a value could not be encoded or decoded. It does not name the message, which only the caller knows.
+/// Why a value could not be encoded or decoded. The fault does not name the message, since only the caller knows that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The value takes this many bytes, more than a message may have.
@@ -57,7 +57,7 @@ pub(super) fn encode<T: Serialize>(value: &T, codec: WireCodec) -> Result<Bytes,
     Ok(out.bytes.into())
 }
 
-/// Decodes a value, which must take all of the bytes.
+/// Decodes a value. The value must take up all of the bytes.
 pub(super) fn decode<T: RemoteValue>(bytes: &[u8], codec: WireCodec) -> Result<T, Fault> {
     decode_any(bytes, codec)
 }
@@ -96,7 +96,7 @@ pub(super) fn decode_any<T: DeserializeOwned>(bytes: &[u8], codec: WireCodec) ->
     })?
 }
 
-/// A buffer with the maximum length of a message; further bytes are only counted, for the error.
+/// A buffer that holds at most one message of the maximum length. Bytes beyond it are only counted, for the error.
 struct Limited {
     bytes: Vec<u8>,
     length: usize,
@@ -118,8 +118,8 @@ impl Write for Limited {
     }
 }
 
-/// Runs user code of a type and contains its panic, so that a panic costs only one message, and not those that others
-/// wait for.
+/// Runs a type's own code and contains its panic. So a panic costs only the message at hand, and not the messages that
+/// other processes wait for.
 pub(super) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Fault> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = match panic.downcast::<String>() {
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use serde::{Deserialize, Serialize};
 
-    /// Panics when it is dropped, as happens to a value that is followed by trailing bytes.
+    /// Panics when it is dropped. A decoded value is dropped if further bytes follow it.
     #[derive(Debug, Serialize, Deserialize)]
     struct Bomb(u8);
 

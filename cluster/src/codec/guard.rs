@@ -51,8 +51,8 @@ impl DecodeGuard {
         Guarded { inner, guard: self }
     }
 
-    /// Counts a level until the returned value is dropped. Does not take a closure, whose frame would cost stack on
-    /// each level.
+    /// Counts a level until the returned value is dropped. It takes no closure, because the frame of a closure would
+    /// cost stack on each level.
     fn enter<E: Error>(&self) -> Result<Level<'_>, E> {
         let depth = self.depth.get();
         if depth == MAX_DEPTH {

@@ -55,7 +55,7 @@
 //! Bytes may come from any program that is allowed to publish to this node.
 //! * Values nest at most [`MAX_DEPTH`] levels deep, so that no message overflows the stack.
 //! * A list reserves no memory for the length that it claims, and its elements are limited by the bytes present.
-//! * A value must use up all bytes of its message, of which there are at most [`MAX_MESSAGE`].
+//! * A value must use up all bytes of its message, and a message has at most [`MAX_MESSAGE`] bytes.
 //! * A panic in a type's own code becomes an error of that message, like an error that the code returns.
 //!
 //! The process itself has to check whether a value is *acceptable*, for example that an amount is not negative: anyone
@@ -117,7 +117,7 @@ impl Codecs {
         CodecsBuilder { forms: BTreeMap::new(), error: None }
     }
 
-    /// Returns this node's table of messages, which it sends to other nodes.
+    /// Returns this node's table of messages. The node sends this table to other nodes.
     pub fn table(&self) -> &Table {
         &self.0.table
     }
@@ -149,12 +149,12 @@ impl Codecs {
         self.0.entries.get(&(process, entry)).copied()
     }
 
-    /// Returns the form for a number from the tables.
+    /// Returns the form for a number that comes from the tables, and so is in range.
     fn form(&self, id: MessageId) -> &Form {
         &self.0.forms[usize::from(id.0)]
     }
 
-    /// Returns the form for a number from the caller, which may be out of range.
+    /// Returns the form for a number that comes from the caller, and so may be out of range.
     fn get(&self, id: MessageId) -> Result<&Form, CodecError> {
         self.0.forms.get(usize::from(id.0)).ok_or(CodecError::NoSuchId { id, length: self.0.forms.len() })
     }

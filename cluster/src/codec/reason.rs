@@ -22,7 +22,7 @@ const MAX_LINKED: usize = 16;
 /// The maximum number of processes named in a cycle of calls.
 const MAX_CYCLE: usize = 256;
 
-/// The maximum number of method and type names from other nodes that are kept, for errors that hold `&'static str`.
+/// The maximum number of method and type names from other nodes that are kept: errors hold them as `&'static str`.
 const MAX_NAMES: usize = 1_024;
 
 /// The maximum length of these names, in bytes.
@@ -33,7 +33,7 @@ const SOME_NAME: &str = "a name of another node";
 
 #[derive(Serialize, Deserialize)]
 struct WireReason {
-    /// The processes that failed, nearest first: each failed because of the next one, the last because of `reason`.
+    /// The processes that failed, nearest first: each failed because of the next one, and the last because of `reason`.
     linked: Vec<Pid>,
     reason: WireEnd,
 }
@@ -163,7 +163,7 @@ pub fn decode_call_error(bytes: &[u8]) -> Result<CallError, CodecError> {
 fn wire_reason(mut reason: &ExitReason) -> WireReason {
     let mut linked = Vec::new();
     while let ExitReason::Linked { pid, reason: inner } = reason {
-        // A longer chain keeps its beginning, and its end, which says what happened.
+        // A chain that is too long is cut, but the reason at its end is kept, since that says what happened.
         if linked.len() < MAX_LINKED {
             linked.push(*pid);
         }
@@ -197,7 +197,8 @@ fn exit_reason(wire: WireReason) -> ExitReason {
         WireEnd::NodeLost => ExitReason::NodeLost,
         WireEnd::NoProcess => ExitReason::NoProcess,
     };
-    // Links from a peer beyond the limit are ignored: a reason is dropped recursively, so each link takes stack.
+    // A peer may send more links than the limit; the rest are ignored. A reason is dropped recursively, so each link
+    // takes stack.
     let linked = wire.linked.into_iter().take(MAX_LINKED).rev();
     linked.fold(reason, |reason, pid| ExitReason::Linked { pid, reason: Arc::new(reason) })
 }
@@ -213,7 +214,7 @@ fn read<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, C
     decode_any(bytes, WireCodec::Compact).map_err(|fault| CodecError::of_reading(what, fault))
 }
 
-/// Returns a copy of the name that lives as long as the program.
+/// Returns a copy of the name with static lifetime, or [`SOME_NAME`] beyond the limits.
 pub(crate) fn kept(name: &str) -> &'static str {
     static NAMES: Mutex<KeptNames> = Mutex::new(KeptNames(BTreeSet::new()));
     NAMES.lock().unwrap_or_else(PoisonError::into_inner).keep(name)

@@ -18,9 +18,9 @@ impl Reports {
     pub(super) fn note(&self, error: &CodecError) {
         let line = error.to_string();
         let key = match error {
-            // The line includes the hashes of both builds.
+            // These lines do not depend on the value. The third kind includes the hashes of both builds.
             CodecError::NotRemote { .. } | CodecError::Unknown { .. } | CodecError::Incompatible { .. } => line.clone(),
-            // The other lines depend on the value, so there may be any number of them.
+            // The other lines depend on the value, so there is no limit to how many of them can differ.
             error => format!("{:?} {}", discriminant(error), error.name().unwrap_or_default()),
         };
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! A hash of what serde sees of a type without a value: the names of its fields and variants, in their order.
+//! A hash of a type's structure as serde sees it without a value: the names of its fields and variants, in their order.
 //!
 //! [`shape_of`] has the type deserialize itself from a source that records each question and answers it with a harmless
 //! value. If a type asks the same questions in two builds, both read the same bytes alike, as far as the questions
@@ -18,7 +18,7 @@ const MAX_DEPTH: u32 = 16;
 /// Maximum number of questions. Likewise a guess.
 const MAX_QUESTIONS: u32 = 10_000;
 
-/// Returns the hash of a type's shape. If the type's code panics, the shape is what came before the panic.
+/// Returns the hash of a type's shape. If the type's code panics, the shape consists of the questions before the panic.
 pub(crate) fn shape_of<T: DeserializeOwned>() -> u64 {
     let trace = Trace { hash: Cell::new(0xcbf2_9ce4_8422_2325), questions: Cell::new(0) };
     let _ = contain(|| drop(T::deserialize(Tracer { trace: &trace, depth: 0 })));
@@ -46,7 +46,7 @@ struct Tracer<'a> {
 }
 
 impl<'a> Tracer<'a> {
-    /// Records a question. Fails if there are too many, or they nest too deeply.
+    /// Records a question. Fails if there are too many questions, or if they nest too deeply.
     fn ask(self, what: &str) -> Result<(), Error> {
         self.trace.note(what);
         self.trace.questions.set(self.trace.questions.get() + 1);
@@ -175,7 +175,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         visitor.visit_enum(self.inner(0))
     }
 
-    /// Returns the same as the codec of events.
+    /// Returns false, like the codec of events.
     fn is_human_readable(&self) -> bool {
         false
     }

@@ -57,7 +57,7 @@ pub(crate) fn answer_lost(error: &CodecError) -> CallError {
     }
 }
 
-/// Returns a copy of the difference that lives as long as the program; `None` if there are too many.
+/// Returns a copy of the difference with static lifetime, or `None` if too many differences are kept already.
 fn kept(skew: Skew) -> Option<&'static Skew> {
     static SKEWS: Mutex<Option<HashSet<&'static Skew>>> = Mutex::new(None);
     let mut skews = SKEWS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
-//! Values survive a round trip, anything that does not fit is refused with its reason, and no bytes do harm.
+//! Values survive a round trip. Anything that does not fit is refused with the reason. No bytes can do harm.
 //!
-//! Seen to fail if: the depth is not counted for one of struct, enum, list, map, option and unknown field, or the limit
-//! is one too high (the stack overflows); a claimed length is passed on, or elements are not counted (decoding never
+//! Seen to fail if: the depth is not counted for one of struct, enum, list, map, option and unknown field (the stack
+//! overflows), or the limit is one too high; a claimed length is passed on, or elements are not counted (decoding never
 //! ends); bytes after a value, or another codec, are accepted; an answer is looked up by the message alone; the tables
 //! are off by one name; the hash lacks the bit of the named codec; inputs are in another order; any limit on reasons is
 //! left out; a variant of either kind of reason is read as another.
@@ -187,7 +187,7 @@ fn values_come_back_the_same() {
     }
 }
 
-/// A process on the other node is started and called with values that arrived as bytes.
+/// A process on the other node is started with inputs that arrived as bytes, and is then called with such a message.
 #[test]
 fn inputs_start_a_process_and_its_messages_reach_it() {
     let (to_there, to_here) = pair();
@@ -211,7 +211,7 @@ fn inputs_start_a_process_and_its_messages_reach_it() {
     assert!(wrong.to_string().contains("`Account` has no entry `serv`; it has `serve`"), "{wrong}");
 }
 
-/// Two processes answer the same message with different types: the answer says which type it is.
+/// Two processes answer the same message with different types. The encoded answer says which type it is.
 #[test]
 fn processes_may_answer_one_message_differently() {
     let (to_there, to_here) = pair();
@@ -301,7 +301,7 @@ fn two_builds_understand_each_other_as_far_as_they_can() {
 
     let error = to_old.encode(&mut Payload::new(new::LedgerAdd { amount: 1 })).unwrap_err();
     assert!(matches!(error, CodecError::Incompatible { here, there, .. } if here != there), "{error}");
-    // A node that does not keep to the tables is also refused by the other node.
+    // A node that ignores the tables and sends such a message nevertheless is refused by the other node.
     let add = |codecs: &Codecs, name: &str| {
         MessageId(codecs.table().iter().position(|(other, _)| other.ends_with(name)).unwrap() as u16)
     };
@@ -335,7 +335,7 @@ fn two_builds_understand_each_other_as_far_as_they_can() {
 fn names_that_meet_are_refused() {
     let error = Codecs::builder().export::<old::Ledger>().export::<new::Ledger>().build().unwrap_err();
     assert!(matches!(error, ExportError::Message { .. }), "{error}");
-    // A process that is exported twice, or a message that processes share, is added once.
+    // A process that is exported twice is added once, and so is a message that several processes share.
     let twice = Codecs::builder().export::<Account>().export::<Account>().export::<Clock>().build().unwrap();
     assert_eq!(twice.table(), codecs().table());
     let names: Vec<_> = twice.table().iter().map(|(name, _)| name.rsplit_once("::").unwrap().1).collect();
@@ -375,7 +375,8 @@ fn deep_values_are_refused_before_they_overflow_the_stack() {
     let compact = |level: &[u8]| [&[1], level.repeat(DEPTH).as_slice(), &[0]].concat();
     let fault = on_a_small_stack(move || {
         [
-            // In turn: `Next`, a list of one element, a map with the key 0, and a struct with a value inside.
+            // The levels of `Nest` are `Next`, a list of one element, a map with the key 0, and a struct with a value
+            // inside.
             format::decode::<Nest>(&compact(&[1]), WireCodec::Compact).unwrap_err(),
             format::decode::<Nest>(&compact(&[2, 1]), WireCodec::Compact).unwrap_err(),
             format::decode::<Nest>(&compact(&[3, 1, 0]), WireCodec::Compact).unwrap_err(),
@@ -386,7 +387,7 @@ fn deep_values_are_refused_before_they_overflow_the_stack() {
     });
     assert_eq!(fault, [const { format::Fault::TooDeep }; 6]);
 
-    // MessagePack: {"Next": …}; lists; and an unknown field, which is not read.
+    // In MessagePack: {"Next": …}; lists; and an unknown field, whose value is skipped.
     let next = [&[2], b"\x81\xa4Next".repeat(DEPTH).as_slice(), b"\xa3End"].concat();
     let lists = [&[2], b"\x91".repeat(DEPTH).as_slice(), b"\x90"].concat();
     let unknown = [b"\x02\x82\xa7unknown".as_slice(), &b"\x91".repeat(DEPTH), b"\x90\xa6reason\xa1a"].concat();
@@ -400,7 +401,7 @@ fn deep_values_are_refused_before_they_overflow_the_stack() {
     assert_eq!(fault, [const { format::Fault::TooDeep }; 3]);
 }
 
-/// Hostile bytes in the form in which they would arrive: as a message to a process.
+/// Hostile bytes are refused in the form in which they would arrive: as a message to a process.
 #[test]
 fn a_deep_message_is_a_typed_error() {
     let (_, to_here) = pair();
@@ -414,7 +415,7 @@ fn a_deep_message_is_a_typed_error() {
 
 #[test]
 fn values_as_deep_as_the_limit_come_through() {
-    // Each enum counts as a level, including the variant at the end.
+    // Each enum counts as a level, including the innermost one, `End`.
     let nest = |depth: usize| [&[1], [1].repeat(depth).as_slice(), &[0]].concat();
     on_a_small_stack(move || {
         assert!(format::decode::<Nest>(&nest(MAX_DEPTH - 1), WireCodec::Compact).is_ok());
@@ -506,7 +507,7 @@ fn a_panic_of_the_types_own_code_is_an_error() {
     assert_eq!(fault, format::Fault::Panicked("a value that is no text".to_owned()));
 }
 
-/// Almost valid bytes give an error or a value, and never a panic, which would be reported as `CodecError::Panicked`.
+/// Almost valid bytes give an error or a value. They never cause a panic, or the error would be `CodecError::Panicked`.
 #[test]
 fn mangled_bytes_are_refused_or_are_another_value() {
     let (to_there, to_here) = pair();
@@ -622,7 +623,7 @@ fn long_chains_and_texts_are_cut() {
     }
 }
 
-/// A user error whose `Display` panics.
+/// A user error whose `Display` panics travels with a substitute text.
 #[test]
 fn an_error_without_a_text_travels_all_the_same() {
     #[derive(Debug)]
@@ -647,7 +648,7 @@ fn what_is_no_reason_is_refused() {
     }
 }
 
-/// Names from other nodes that errors hold are kept forever, up to a limit.
+/// Errors hold names from other nodes. Such names are kept forever, so their number and length are limited.
 #[test]
 fn names_of_other_nodes_cannot_fill_the_memory() {
     let mut names = reason::KeptNames(Default::default());

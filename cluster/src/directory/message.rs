@@ -51,7 +51,7 @@ impl DirectoryMessage {
         if self.name().is_none_or(is_name) { Ok(()) } else { Err(WireError::NotText) }
     }
 
-    /// Returns the name of the group, the eventual name or the key that it is about.
+    /// Returns the name of the group, the eventual name or the key that the message is about.
     fn name(&self) -> Option<&str> {
         match self {
             Self::Cast { group, .. }
@@ -67,8 +67,8 @@ impl DirectoryMessage {
     }
 }
 
-/// Encoded as all remaining bytes; no bytes mean that there is no reason. A reason that cannot be decoded becomes one
-/// that contains the decoding error.
+/// The reason is encoded in all remaining bytes. If there are none, there is no reason. A reason that cannot be decoded
+/// becomes a reason that contains the decoding error.
 impl Field for Option<ExitReason> {
     fn length(&self) -> usize {
         // An estimate: even the shortest reasons take three bytes.
@@ -116,7 +116,7 @@ impl KeyRefusal {
     }
 }
 
-/// Encoded as a code and a text, which is empty for all refusals but [`Failed`](KeyRefusal::Failed).
+/// A refusal is encoded as a code and a text. The text is empty for all refusals but [`Failed`](KeyRefusal::Failed).
 impl Field for KeyRefusal {
     fn length(&self) -> usize {
         match self {

@@ -6,7 +6,7 @@
 pub(crate) mod message;
 pub(crate) mod notices;
 
-/// The maximum length in bytes of a key, or of the name of a group, a topic or an eventual name: the same limit as for
+/// The maximum length in bytes of a key, or of the name of a group, a topic or an eventual name. It is the same as for
 /// names within a node.
 pub(crate) const MAX_NAME: usize = 1_024;
 

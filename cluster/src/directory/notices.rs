@@ -11,8 +11,8 @@ const BATCH: usize = 64;
 /// The delay before a process with a full mailbox is tried again. A guess, as for messages from other nodes.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// Queues of notices, in order for each process. The caller delivers a [batch](Self::poll) and reports with
-/// [`back`](Self::back) which notices had no room; until then no more are handed out for that process.
+/// Queues of notices, in order for each process. The caller delivers a [batch](Self::poll), and then reports with
+/// [`back`](Self::back) which notices had no room. Until then no more notices are handed out for that process.
 pub(crate) struct Notices<T> {
     queues: BTreeMap<Pid, NoticeQueue<T>>,
     ready: BTreeSet<Pid>,
@@ -23,7 +23,7 @@ pub(crate) struct Notices<T> {
 
 struct NoticeQueue<T> {
     waiting: VecDeque<T>,
-    /// Whether a batch is out: it has been handed out, and not reported back yet.
+    /// Whether a batch is in flight: it was handed out, and has not been reported back yet.
     is_out: bool,
 }
 
@@ -52,7 +52,7 @@ impl<T> Notices<T> {
         !self.queues.contains_key(&pid)
     }
 
-    /// Drops the notices waiting for a process for which `keep` returns false.
+    /// Drops those of a process's queued notices for which `keep` returns false.
     pub(crate) fn retain(&mut self, pid: Pid, keep: impl FnMut(&T) -> bool) {
         if let Some(queue) = self.queues.get_mut(&pid) {
             queue.waiting.retain(keep);
@@ -62,7 +62,7 @@ impl<T> Notices<T> {
         }
     }
 
-    /// Returns the next batch for a process that has no batch out.
+    /// Returns the next batch for a process that has no batch in flight.
     pub(crate) fn poll(&mut self) -> Option<(Pid, Vec<T>)> {
         let pid = self.ready.pop_first()?;
         let queue = self.queues.get_mut(&pid)?;
@@ -71,8 +71,8 @@ impl<T> Notices<T> {
         Some((pid, queue.waiting.drain(..count).collect()))
     }
 
-    /// Reports that the batch of a process was delivered, except for the `refused` notices. Returns whether nothing is
-    /// left for the process.
+    /// Reports that the batch of a process was delivered, except for the `refused` notices. Returns true if no notices
+    /// are left for the process.
     pub(crate) fn back(&mut self, now: Moment, pid: Pid, refused: Vec<T>) -> bool {
         let Some(queue) = self.queues.get_mut(&pid) else { return true };
         queue.is_out = false;
@@ -116,8 +116,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Mailboxes fill up and drain at random: each process gets its notices in order, none is lost, and no batch is
-    /// handed out while another is out.
+    /// Mailboxes fill up and drain at random. Each process gets its notices in order, none is lost, and no batch is
+    /// handed out while another batch for the process is in flight.
     #[test]
     fn each_process_gets_its_notices_in_order_and_once() {
         for seed in 0..1_000 {

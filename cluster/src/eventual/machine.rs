@@ -46,12 +46,12 @@ struct Claim {
 /// A node that this node has a session with.
 #[derive(Default)]
 struct Listener {
-    /// Names claimed here whose claims are not reported to the peer yet.
+    /// Names with a claim of this node that has not been reported to the peer yet.
     due: BTreeSet<String>,
-    /// Names that the peer knows as claimed here, but that no longer are. They are sent first, since the peer accepts
-    /// only a limited number of claims from a node.
+    /// Names whose claims of this node were reported to the peer, but no longer exist. Their withdrawals are sent
+    /// first, since the peer accepts only a limited number of claims from a node.
     gone: BTreeSet<String>,
-    /// Names that the peer knows as claimed here.
+    /// Names with a claim of this node that the peer knows.
     told: BTreeSet<String>,
     /// Names that the peer claims.
     claims: BTreeSet<String>,
@@ -83,8 +83,8 @@ impl EventualNames {
         }
     }
 
-    /// Claims a name for a process of this node, which holds it at once. Returns true if the process did not hold it
-    /// before.
+    /// Claims a name for a process of this node. The process holds the name at once. Returns true if the process did
+    /// not hold it before.
     ///
     /// # Errors
     /// If this node knows of another holder, the name is not valid, the process belongs to another node, or this node
@@ -154,7 +154,7 @@ impl EventualNames {
         self.peers.insert(node, Listener { due: self.own.keys().cloned().collect(), ..Listener::default() });
     }
 
-    /// Handles the end of the session with a node, whose claims become unknown.
+    /// Handles the end of the session with a node. Its claims become unknown.
     pub fn disconnected(&mut self, node: NodeId) {
         let Some(peer) = self.peers.remove(&node) else { return };
         peer.claims.iter().for_each(|name| self.forget(name, node));
@@ -218,7 +218,7 @@ impl EventualNames {
         })
     }
 
-    /// Takes back the message that was polled last for this node, because the session had no room for it.
+    /// Takes back the message that was polled most recently for this node, because the session had no room for it.
     pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         if let DirectoryMessage::Claim { name, .. } | DirectoryMessage::Unclaim { name } = message {
@@ -235,7 +235,8 @@ impl EventualNames {
         self.notices.poll()
     }
 
-    /// Reports that a process has received its messages, except for those in `refused`, for which it has no room.
+    /// Reports that a process has received its messages, except for those in `refused`, for which its mailbox had no
+    /// room.
     pub fn told(&mut self, now: Moment, pid: Pid, refused: Vec<NameLost>) {
         self.notices.back(now, pid, refused);
     }
@@ -245,7 +246,7 @@ impl EventualNames {
         self.notices.next_timeout()
     }
 
-    /// Retries processes that had no room.
+    /// Retries the delivery to processes whose mailboxes had no room.
     pub fn handle_timeout(&mut self, now: Moment) {
         self.notices.handle_timeout(now);
     }

@@ -15,8 +15,8 @@
 //!   holder wins against every claim that could have known of it.
 //! * **lose.** A node that learns of a better claim than its own withdraws its own, sends the losing process a
 //!   [`NameLost`], and tells the peers.
-//! * **forget.** When the session with a node ends, its claims become unknown; they are reported again when the next
-//!   session begins. A process that ends withdraws its claims.
+//! * **forget.** When the session with a node ends, that node's claims become unknown. They are reported again when the
+//!   next session begins. A process that ends withdraws its claims.
 //!
 //! # Invariants
 //! 1. Once all nodes have sessions with each other and no message is in flight, all see the same holder of each name.

@@ -1,4 +1,4 @@
-//! Eventual names of several nodes, whose sessions begin and end at random.
+//! Tests of the eventual names of several nodes. The sessions between the nodes begin and end at random.
 
 use super::*;
 use crate::clock::Moment;
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// Moves one message of a session. Some messages find no room and stay.
+    /// Moves one message of a session. Some messages find no room, and stay with the sender.
     fn step(&mut self, from: usize, to: usize, random: &mut Random) -> bool {
         let Some(queue) = self.sessions.get_mut(&(from, to)) else { return false };
         if random.chance(50)
@@ -84,15 +84,15 @@ impl World {
     }
 }
 
-/// Processes claim, release and end while sessions come and go. Once all nodes have met, all see the same holder of
-/// each name, one of those that held it before; and each process that lost a name without releasing it was notified
-/// once.
+/// Processes claim, release and end while sessions come and go. Once all nodes have met, all of them see the same
+/// holder of each name, and it is one of the processes that held the name before. Each process that lost a name without
+/// releasing it was notified once.
 #[test]
 fn after_a_split_all_see_one_holder_and_each_loser_was_told_once() {
     let (mut splits, mut losers, mut free) = (0, 0, 0);
     for seed in 0..1_000 {
         let (mut random, mut world) = (Random::new(seed), World::new());
-        // Which process holds which name, according to the messages that it received.
+        // The names and the processes that hold them, according to the messages that the processes received.
         let mut holds: BTreeSet<(String, Pid)> = BTreeSet::new();
         for _ in 0..300 {
             let (at, other) = (random.below(NODES as u64) as usize, random.below(NODES as u64) as usize);
@@ -141,7 +141,8 @@ fn after_a_split_all_see_one_holder_and_each_loser_was_told_once() {
     assert!(splits > 200 && losers > 500 && free > 100, "{splits} splits, {losers} losers, {free} free");
 }
 
-/// Takes the messages to the losers, each about a name that the process holds. Returns the number of messages.
+/// Takes the messages that losers have received, and checks that each is about a name that the loser holds. Returns the
+/// number of messages.
 fn hear(world: &mut World, holds: &mut BTreeSet<(String, Pid)>, seed: u64) -> u32 {
     let lost = std::mem::take(&mut world.lost);
     for (pid, NameLost { name, holder }) in &lost {
@@ -151,7 +152,7 @@ fn hear(world: &mut World, holds: &mut BTreeSet<(String, Pid)>, seed: u64) -> u3
     lost.len() as u32
 }
 
-/// A holder wins against any claim that could have known of it, whatever their PIDs.
+/// A holder wins against any claim that could have known of it, whatever the PIDs of the two processes are.
 #[test]
 fn the_earlier_of_two_claims_wins_where_one_could_have_known_the_other() {
     let (mut random, mut world) = (Random::new(1), World::new());

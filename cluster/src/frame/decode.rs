@@ -149,7 +149,8 @@ impl FrameReader {
         if first.checked_add(count.into()).is_none() {
             return Err(DecodeError::Field { field: "first number", value: first });
         }
-        // No parcel is shorter than the header of a piece, so the bytes that are left limit what the count reserves.
+        // No parcel is shorter than the header of a piece, so the remaining bytes limit how much memory the count
+        // reserves.
         let mut parcels = Vec::with_capacity(usize::from(count).min(self.rest.len() / PIECE));
         for _ in 0..count {
             parcels.push(self.parcel()?);

@@ -18,7 +18,7 @@ pub(super) const FLAG_NACK: u8 = 1;
 pub(super) const FLAG_ASK: u8 = 2;
 
 impl Frame {
-    /// Encodes the frame. Copies the content of its parcels, in one allocation.
+    /// Encodes the frame. The content of its parcels is copied, in one allocation.
     ///
     /// # Panics
     /// If a segment is longer than [`MAX_FRAME`](super::MAX_FRAME), which is a bug in the caller: it must add up
@@ -84,7 +84,8 @@ fn put_segment(out: &mut BytesMut, segment: &Segment) {
     out.put_u64(segment.ack);
     out.put_u64(segment.credit);
     out.put_u64(segment.first);
-    // The shortest parcel has five bytes, so fewer than 2^16 fit into the longest frame, which `encode` asserts.
+    // The shortest parcel has five bytes, so fewer than 2^16 parcels fit into the longest frame. `encode` asserts that
+    // the frame is not longer.
     out.put_u16(segment.parcels.len() as u16);
     for parcel in &segment.parcels {
         match parcel {

@@ -66,11 +66,11 @@ const HELLO: usize = HEADER + 2 + 3 * 8 + 2;
 const _: () = assert!(size_of::<Parcel>() <= 40);
 const _: () = assert!(SEGMENT + PIECE + MAX_PIECE <= MAX_FRAME && HELLO + MAX_TABLE <= MAX_FRAME);
 
-/// One side's half of a session's identity: the membership of the node, by the revision of its record, and the number
-/// of its earlier sessions with the peer.
+/// One node's half of a session's identity. It consists of the revision of the node's record, which identifies the
+/// node's membership, and of the number of the node's earlier sessions with the peer.
 ///
 /// The epochs of one node toward one peer only grow. The revision alone is not enough: two nodes may have several
-/// sessions while both keep their records, and frames of the first must not pass for frames of the second.
+/// sessions while both keep their records, and frames of the first session must not pass for frames of the second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch {
     revision: Revision,
@@ -78,9 +78,9 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// Returns the epoch of the `count`th session with a peer, counted from zero, of the node whose record in
-    /// [`Bucket::Nodes`](crate::store::Bucket::Nodes) has this revision. Returns `None` for revision zero, which no
-    /// record has.
+    /// Returns the epoch of a node's session number `count` with a peer, counted from zero. `revision` is that of the
+    /// node's record in [`Bucket::Nodes`](crate::store::Bucket::Nodes). Returns `None` for revision zero, since no
+    /// record has it.
     pub fn new(revision: Revision, count: u32) -> Option<Self> {
         (revision.0 != 0).then_some(Self { revision, count })
     }
@@ -126,8 +126,8 @@ pub enum Body {
     Hello(Hello),
     /// Carries parcels, and acknowledges those in the other direction.
     Segment(Segment),
-    /// Announces the end of the session. The numbers are those after the last parcels of [`Lane::Data`] and
-    /// [`Lane::Control`]: no more will follow.
+    /// Announces the end of the session, with the number after the last parcel in [`Lane::Data`] and the same for
+    /// [`Lane::Control`]. No more parcels will follow.
     Goodbye([u64; 2]),
     /// The session is over.
     End(EndCode),
@@ -151,16 +151,16 @@ pub struct Hello {
 pub struct Segment {
     /// The lane.
     pub lane: Lane,
-    /// Whether the sender of this segment is missing a parcel: the peer must resend from `ack`.
+    /// Whether the sender of this segment is missing a parcel. If so, the peer must resend from `ack` on.
     pub nack: bool,
     /// Whether the peer must answer at once.
     pub ask: bool,
     /// The number of the next expected parcel: all parcels before it have arrived.
     pub ack: u64,
-    /// The total cost of parcels that the peer may send in this session. It only grows, so a lost or late frame cannot
-    /// withdraw credit.
+    /// The total cost of the parcels that the peer may send in this session. It only grows, so a frame that is lost or
+    /// late cannot withdraw credit.
     pub credit: u64,
-    /// The number of the first parcel; without parcels, that of the next one to be sent.
+    /// The number of the first parcel or, if there are no parcels, the number of the next parcel to be sent.
     pub first: u64,
     /// The parcels.
     pub parcels: Vec<Parcel>,

@@ -148,8 +148,8 @@ impl Table {
         self.entries.is_empty()
     }
 
-    /// Returns how many bytes the entries take in a frame. The shortest entry takes eleven, so the number of entries of
-    /// a table within its limit fits into sixteen bits.
+    /// Returns how many bytes the entries take in a frame. An entry takes at least eleven, so the number of entries of
+    /// a table within the limit fits into sixteen bits.
     pub(super) fn encoded_len(&self) -> usize {
         self.entries.iter().map(|(name, _)| 2 + name.len() + 8).sum()
     }

@@ -100,8 +100,8 @@ fn a_frame_cut_or_prolonged_anywhere_is_refused() {
     }
 }
 
-/// Each frame has a single encoding: what decodes encodes to the same bytes. So a decoder that ignores a bit fails
-/// here.
+/// Each frame has a single encoding: bytes that decode are encoded to the same bytes again. A decoder that ignores a
+/// bit fails this test.
 #[test]
 fn changed_frames_are_refused_or_mean_what_they_say() {
     let mut random = Random::new(3);
@@ -143,7 +143,7 @@ fn noise_is_refused() {
     }
 }
 
-/// Offsets of fields in a segment that has one parcel.
+/// Offsets of two fields in a segment that has one parcel.
 const COUNT: usize = SEGMENT - 2;
 const LENGTH: usize = SEGMENT + 1;
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 /// The delay before an unreachable store is asked again, and between searches for orphaned entries.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How long an entry must be orphaned before it is deleted. An orphaned entry is one whose node is not a member of the
-/// cluster, as far as this node knows: that node may have joined without having been seen yet.
+/// How long an entry must be orphaned before it is deleted. An entry is orphaned if its node is not a member of the
+/// cluster as far as this node knows. But that node may have joined without having been seen yet.
 const ORPHANED: Duration = Bucket::LEASE_TTL;
 
 /// The entries of all nodes, as one node knows them.
@@ -46,10 +46,11 @@ struct OwnCount {
     members: u32,
     stored: StoredCount,
     is_asked: bool,
-    /// The revision up to which the watch has reported the entry as gone, perhaps before the answer to the write
-    /// arrives.
+    /// The revision up to which the watch has reported the entry as gone. The report may arrive before the answer to
+    /// the write.
     gone: Revision,
-    /// Whether the store could not be reached, in which case the entry waits for the next timeout.
+    /// Whether the entry waits for the next timeout: the store could not be reached, or has returned an entry that is
+    /// gone.
     rests: bool,
 }
 
@@ -73,7 +74,7 @@ struct KnownCount {
     group: String,
     epoch: Revision,
     revision: Revision,
-    /// When the entry was first found although its node was not a member.
+    /// When the entry was first found to be orphaned, or when its deletion was last requested.
     orphaned: Option<Moment>,
 }
 
@@ -101,7 +102,7 @@ impl GroupCounts {
         self.last_number
     }
 
-    /// Returns the other nodes that have members of a group according to their entries.
+    /// Returns the other nodes that have members of a group, according to their entries in the store.
     pub(super) fn nodes_with(&self, group: &str) -> impl Iterator<Item = NodeId> {
         self.nodes_with.get(group).into_iter().flatten().copied()
     }
@@ -144,8 +145,8 @@ impl GroupCounts {
         }
         self.epoch = epoch;
         self.has_orphans = true;
-        // At some time, the other nodes will delete the entries of the membership that is over, so these have to be
-        // read.
+        // Sooner or later, the other nodes will delete the entries of the membership that is over, so these entries
+        // have to be read.
         self.own.values_mut().for_each(|count| (count.stored, count.rests) = (StoredCount::Unknown, false));
         let keys: Vec<_> = self.own.keys().cloned().collect();
         keys.into_iter().for_each(|key| self.write(&key));
@@ -208,7 +209,7 @@ impl GroupCounts {
         self.write(&key);
     }
 
-    /// Handles a change from the watch. If another node is reported to have members of a group, returns that group.
+    /// Handles a change from the watch. If the change is that another node has members of a group, returns that group.
     pub(super) fn on_change(&mut self, change: Change) -> Option<String> {
         match change {
             Change::Resync => self.snapshot = Some(BTreeSet::new()),
@@ -244,7 +245,7 @@ impl GroupCounts {
         }
     }
 
-    /// Adds a reported entry of another node, whose earlier revisions are gone.
+    /// Adds another node's entry that was reported. Its earlier revisions must be gone already.
     fn put(&mut self, Entry { key, value, revision }: Entry) -> Option<String> {
         let node = node_of(&key).filter(|node| *node != self.node)?;
         // The known entry is this one, or a later one.
@@ -328,7 +329,7 @@ mod tests {
 
     const NOW: Moment = Moment::START;
 
-    /// Returns the counts of a node that has requested the creation of an entry, and that request.
+    /// Returns the counts of a node that has requested the creation of an entry, and the request.
     fn asking() -> (GroupCounts, CountRequest) {
         let mut counts = GroupCounts::new(NodeId::new(1).unwrap());
         counts.set_membership(Some(Revision(4)), &BTreeMap::new());

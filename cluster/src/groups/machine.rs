@@ -28,7 +28,7 @@ pub struct Groups {
     most: usize,
     /// The member counts in the store, of this node and of the others.
     counts: GroupCounts,
-    /// The members on this node, and how often each has joined.
+    /// The members on this node, and how many times each of them has joined.
     own: BTreeMap<String, BTreeMap<Pid, u32>>,
     /// The groups of each of this node's members and subscribers.
     groups_of: BTreeMap<Pid, BTreeSet<String>>,
@@ -62,10 +62,10 @@ struct Followed {
 }
 
 struct GroupSubscriber {
-    /// The number of the subscription: events with another number belong to an earlier one, and are dropped.
+    /// The number of the subscription. Events with another number belong to an earlier subscription, and are dropped.
     number: u64,
-    /// The members that the subscriber will know once it has received its queue, if the queue was too long for further
-    /// changes; otherwise `None`.
+    /// If the queue was too long for further changes: the members that the subscriber will know once it has received
+    /// its queue. Otherwise `None`.
     told: Option<BTreeSet<Pid>>,
 }
 
@@ -139,7 +139,7 @@ impl Groups {
         true
     }
 
-    /// Handles the end of a process of this node, which is no longer a member or a subscriber.
+    /// Handles the end of a process of this node. The process is no longer a member or a subscriber.
     pub fn ended(&mut self, pid: Pid, reason: &ExitReason) {
         self.notices.ended(pid);
         for group in self.groups_of.remove(&pid).unwrap_or_default() {
@@ -271,14 +271,14 @@ impl Groups {
         Ok(members)
     }
 
-    /// Ends a subscription. Returns whether there was one.
+    /// Ends a subscription. Returns whether the process was subscribed.
     pub fn unsubscribe(&mut self, group: &str, pid: Pid) -> bool {
         let Some(followed) = self.followed.get_mut(group) else { return false };
         let removed = followed.subscribers.remove(&pid);
         let was_there = removed.is_some();
         if let Some(GroupSubscriber { number, .. }) = removed {
             self.notices.retain(pid, |(of, _)| *of != number);
-            // No further batch would make the subscriber catch up in its other groups.
+            // If nothing is queued, no later batch would make the subscriber catch up in its other groups.
             if self.notices.is_idle(pid) {
                 self.catch_up(pid);
             }
@@ -288,7 +288,7 @@ impl Groups {
         was_there
     }
 
-    /// Asks all nodes for the members. Returns the number of the [`Listed`] that will answer.
+    /// Asks for the members on all nodes. Returns the number of the [`Listed`] that will answer.
     pub fn ask_members(&mut self, group: &str) -> u64 {
         let number = self.number();
         self.followed.entry(group.to_owned()).or_default().questions.push(number);
@@ -356,8 +356,8 @@ impl Groups {
         }
     }
 
-    /// Handles a message from another node. Returns false if it is not valid: a node may speak only for its own
-    /// processes.
+    /// Handles a message from another node. Returns false if the message is not valid: a node may speak only for its
+    /// own processes.
     pub(crate) fn on_message(&mut self, from: NodeId, message: DirectoryMessage) -> bool {
         match message {
             DirectoryMessage::Follow { group } => {
@@ -453,8 +453,8 @@ impl Groups {
         self.floods.pop_first()
     }
 
-    /// Takes back the message that was polled last for `node`, because the session had no room for it. It will be sent
-    /// next.
+    /// Takes back the message that was polled most recently for `node`, because the session had no room for it. The
+    /// message will be sent next.
     pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         match message {
@@ -473,7 +473,8 @@ impl Groups {
         self.notices.poll()
     }
 
-    /// Reports that a subscriber has received its events, except for those in `refused`, for which it has no room.
+    /// Reports that a subscriber has received its events, except for those in `refused`, for which its mailbox had no
+    /// room.
     pub fn told(&mut self, now: Moment, subscriber: Pid, mut refused: Vec<(u64, GroupEvent)>) {
         let numbers = self.groups_of.get(&subscriber).into_iter().flatten();
         let numbers = numbers.filter_map(|group| Some(self.followed.get(group)?.subscribers.get(&subscriber)?.number));
@@ -513,7 +514,7 @@ impl Groups {
         self.counts.set_membership(epoch, members)
     }
 
-    /// Handles the answer to a request, which arrived at `now`.
+    /// Handles the answer to a request. The answer arrived at `now`.
     pub fn handle(&mut self, now: Moment, number: u64, answer: Answer) {
         self.counts.handle(now, number, answer);
     }

@@ -9,9 +9,9 @@
 //!   write. When the last member leaves, the entry is deleted. After a write whose answer is lost, the entry is read.
 //!   If another node has deleted an entry because it considered this node lost, the entry is written again.
 //! * **broadcast.** The message is sent once to each node with members, and is handed out there.
-//! * **follow.** A node whose processes have subscribed follows the group: it asks each node with members, which sends
-//!   the list first and then each change. All of these messages use one session and lane, so the changes on one node
-//!   arrive in order. A node that gets its first member later is asked then.
+//! * **follow.** A node whose processes have subscribed follows the group: it asks each node with members. Such a node
+//!   sends the list first, and then each change. All of these messages use one session and lane, so the changes on one
+//!   node arrive in order. A node that gets its first member later is asked at that time.
 //! * **lose.** When a session ends, the members on that node leave, with [`NodeLost`](postroom::ExitReason::NodeLost).
 //!   When the session opens again, the node is asked again.
 //! * **inherit.** The entries of a node that is no longer a member are deleted by the others: at once if they saw the
@@ -20,8 +20,8 @@
 //! # Bounds
 //! Up to [`MAX_QUEUED`] changes wait for each peer and for each subscriber. Beyond that, changes are left out, and the
 //! net change is reported instead: the list of members again, or the difference. For each other node, up to
-//! [`MAX_MEMBERS`] members of each group are kept, as many as it may have, and up to 100,000 groups that it follows. If
-//! a node exceeds these limits, the session with it ends.
+//! [`MAX_MEMBERS`] members of each group are kept, which is as many as a node may have, and up to 100,000 groups that
+//! it follows. If a node exceeds these limits, the session with it ends.
 //!
 //! # Invariants
 //! 1. At rest, the entry of a node and group contains the number of its members, and no entry exists without members.

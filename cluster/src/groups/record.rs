@@ -1,4 +1,4 @@
-//! The record, in the store, of the number of members that a node has in a group, and the key of that record.
+//! The record in the store that counts a node's members of a group, and the key of that record.
 
 use crate::directory::is_name;
 use crate::names;
@@ -28,7 +28,7 @@ impl Count {
         out.freeze()
     }
 
-    /// Decodes a record; returns `None` if the bytes are not one.
+    /// Decodes a record. Returns `None` if the bytes are not a record.
     pub(super) fn decode(mut bytes: Bytes) -> Option<Self> {
         let form = bytes.try_get_u8().ok()?;
         let (epoch, members) = (Revision(bytes.try_get_u64().ok()?), bytes.try_get_u32().ok()?);
@@ -46,7 +46,7 @@ pub(super) fn key(node: NodeId, group: &str) -> String {
 pub(super) fn node_of(key: &str) -> Option<NodeId> {
     let text = key.split_once('.')?.0;
     let node = u64::from_str_radix(text, 16).ok().and_then(NodeId::new)?;
-    // Each node ID has only one spelling.
+    // Each node ID has only one valid spelling.
     (node.to_string() == text).then_some(node)
 }
 

@@ -1,4 +1,5 @@
-//! Groups of several nodes over one store, whose answers are late or lost, with sessions that begin and end at random.
+//! Tests of the groups of several nodes that share one store. Its answers are late or lost, and sessions begin and end
+//! at random.
 
 use super::*;
 use crate::access::Answer;
@@ -27,7 +28,7 @@ struct Node {
     inbox: Arc<Mutex<VecDeque<Input>>>,
     _watch: Subscription,
     groups: Groups,
-    /// How often each process has joined each group.
+    /// How many times each process has joined each group.
     joined: BTreeMap<(String, Pid), u32>,
     /// The members that each subscriber knows from its events.
     believes: BTreeMap<(String, Pid), BTreeSet<Pid>>,
@@ -196,7 +197,7 @@ impl World {
     fn settle(&mut self, random: &mut Random) {
         self.nodes.iter_mut().for_each(|node| node.loss = 0);
         for _ in 0..200 {
-            // The rounds take longer in total than entries of a node that is not a member are kept.
+            // In total, the rounds exceed the time for which entries of a node that is not a member are kept.
             self.now = self.now + Duration::from_millis(200);
             let now = self.now;
             self.nodes.iter_mut().for_each(|node| node.run(now, random));
@@ -227,7 +228,7 @@ impl World {
 /// Processes join, leave, end and subscribe on three nodes, while sessions come and go, nodes are fenced and join
 /// again, and answers from the store are lost. At rest, the store has the counts, each node knows which others have
 /// members, and each subscriber knows all members. Until then, no subscriber is notified twice in a row that a process
-/// has joined, or has left; and each question for the members is answered once.
+/// has joined, or twice in a row that it has left. Each question for the members is answered once.
 #[test]
 fn at_rest_counts_and_subscribers_have_the_members() {
     let (mut ends, mut fences, mut found) = (0, 0, 0);
@@ -326,8 +327,8 @@ fn at_rest_counts_and_subscribers_have_the_members() {
     assert!(ends > 1_000 && fences > 1_000 && found > 500, "{ends} ends, {fences} fences, {found} found");
 }
 
-/// While a subscriber takes no events and a peer has no room, more processes come and go than events may wait: both get
-/// the net change.
+/// While a subscriber takes no events and a peer has no room, more processes come and go than events can be queued.
+/// Both get the net change.
 #[test]
 fn who_is_far_behind_is_told_the_net_change() {
     let (mut random, mut world) = (Random::new(1), World::new(2));
@@ -341,8 +342,8 @@ fn who_is_far_behind_is_told_the_net_change() {
     world.settle(&mut random);
     assert_eq!(world.nodes[0].believes[&("a".into(), subscriber)], BTreeSet::from([first]));
     for at in [0, 1] {
-        // On the subscriber's node and on the other, far more processes join than events may wait; every second one
-        // stays.
+        // On the subscriber's node and on the other, far more processes join than events can be queued. Every second
+        // process stays.
         for slot in 10..10 + 2 * MAX_QUEUED as u64 {
             let node = &mut world.nodes[at];
             let pid = node.pid(slot);
@@ -367,8 +368,8 @@ fn who_is_far_behind_is_told_the_net_change() {
     assert_eq!(world.nodes[0].believes[&("a".into(), subscriber)], all);
 }
 
-/// Catches: a subscriber to two groups that gets no events of either, because the batch that would trigger them was for
-/// the group that it has left.
+/// Catches: a subscriber to two groups that gets no events of either, because the batch that would trigger those events
+/// was for the group that it has left.
 #[test]
 fn who_is_behind_in_one_group_and_leaves_the_other_hears_of_the_one() {
     let mut groups = Groups::new(NodeId::new(1).unwrap());
@@ -446,8 +447,8 @@ fn what_cannot_be_a_member_is_refused() {
     assert_eq!(groups.join("a", own), Err(MembershipError::Full { limit: MAX_MEMBERS }));
 }
 
-/// A peer has more members than it may, or follows too many groups: nothing beyond the limit is kept, and its session
-/// ends.
+/// A peer has more members than it may have, or follows too many groups. Nothing beyond the limit is kept, and the
+/// session with the peer ends.
 #[test]
 fn what_a_peer_may_say_of_groups_has_a_limit() {
     let mut groups = Groups::new(NodeId::new(1).unwrap());

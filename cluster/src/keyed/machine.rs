@@ -1,4 +1,4 @@
-//! One node's part in the processes by key.
+//! The state of one node for the processes by key: its questions, and its own processes.
 
 use super::rendezvous::{KeyHash, home};
 use super::{Found, KeyRefusal, KeyedError, KeyedStart};
@@ -13,14 +13,14 @@ use std::time::Duration;
 /// The maximum number of keys on a node.
 pub const MAX_KEYS: usize = 100_000;
 
-/// The maximum number of questions that may wait at this node for a process that is starting or ending.
+/// The maximum number of questions that may wait on this node for a process that is starting or ending.
 const MAX_WAITING: usize = 100_000;
 
 /// The maximum number of bytes of answers that may wait for a node: the same as for other answers in its session.
 pub const MAX_ANSWERS: usize = 16 << 20;
 
-/// The delay before a question is asked again after a node has refused it because that node sees another home. A guess
-/// at how long the news of a member takes to arrive.
+/// The minimum delay before a question is asked again. This happens, for example, if a node has refused the question
+/// because it sees another home for the key. The value is a guess at how long the news of a member takes to arrive.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// How long a question waits for its answer: as long as a call.
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// take to open a session, but short enough that an unreachable member does not delay all calls.
 const MEETING: Duration = Duration::from_secs(2);
 
-/// One node's part in the processes by key. The [module documentation](super) describes the protocol.
+/// The state of one node for the processes by key. The [module documentation](super) describes the protocol.
 pub struct KeyedProcesses {
     node: NodeId,
     is_member: bool,
@@ -83,7 +83,7 @@ enum Place {
     Stopping(Vec<Waiter>, String),
 }
 
-/// A node that waits for the process of a key, this one or another, and the number of its question.
+/// A node that waits for the process of a key (this node or another), and the number of its question.
 #[derive(Clone, Copy)]
 struct Waiter {
     node: NodeId,
@@ -106,7 +106,7 @@ fn size_of_answer(answer: &DirectoryMessage) -> usize {
 }
 
 impl KeyedProcesses {
-    /// Returns the part of a node that exports these types.
+    /// Returns the state of a node that exports these types.
     pub fn new(node: NodeId, exports: BTreeSet<&'static str>) -> Self {
         Self {
             node,
@@ -138,7 +138,8 @@ impl KeyedProcesses {
         home(process, key, others.chain(self.exports.contains(process).then_some(self.node)))
     }
 
-    /// Returns whether a key's home may be a member that this node has not met yet, and whose exports it does not know.
+    /// Returns true if a key's home may be a member that this node has not met yet. The exports of such a member are
+    /// unknown.
     fn may_be_at_home_with_unmet(&self, known: Option<NodeId>, process: &str, key: &str) -> bool {
         let unmet = self.unmet.iter().copied();
         !self.unmet.is_empty() && home(process, key, unmet.chain(known)) != known
@@ -201,7 +202,7 @@ impl KeyedProcesses {
         }
     }
 
-    /// Handles a question, of this node or another, for a key whose home is here.
+    /// Handles a question from this node or another about a key whose home is this node.
     fn serve(&mut self, waiter: Waiter, process: String, entry: String, key: String) {
         let (is_full, has_no_room) = (self.waiting >= MAX_WAITING, self.places.len() >= MAX_KEYS);
         let place = (process.clone(), key.clone());
@@ -215,7 +216,7 @@ impl KeyedProcesses {
                 waiters.push(waiter);
                 self.waiting += 1;
             }
-            // The process is started anew when the current one has ended.
+            // A new process is started when the current one has ended.
             Some(Place::Stopping(waiters, next)) => {
                 *next = entry;
                 waiters.push(waiter);
@@ -240,7 +241,7 @@ impl KeyedProcesses {
         if node == self.node {
             return self.heard(node, number, result);
         }
-        // A node whose session is over will ask again.
+        // The node has no session now. It will ask again in the next one.
         let Some(peer) = self.peers.get_mut(&node) else { return };
         let answer = match result {
             Ok(pid) => DirectoryMessage::KeyAt { number, pid },
@@ -256,7 +257,7 @@ impl KeyedProcesses {
         peer.answers.push_back(answer);
     }
 
-    /// Handles an answer, if it comes from the node that was asked.
+    /// Handles an answer. It is ignored unless it comes from the node that was asked.
     fn heard(&mut self, from: NodeId, number: u64, result: Result<Pid, KeyRefusal>) {
         let Some(question) = self.questions.get_mut(&number).filter(|question| question.asked == Some(from)) else {
             return;
@@ -303,7 +304,7 @@ impl KeyedProcesses {
         }
     }
 
-    /// Handles a question for a key, which is served if its home is here.
+    /// Handles a question about a key. It is served if this node is the key's home, and refused otherwise.
     fn question_of(&mut self, waiter: Waiter, process: String, entry: String, key: String) {
         let refusal = match () {
             () if !self.is_member => KeyRefusal::NotAMember,
@@ -362,8 +363,8 @@ impl KeyedProcesses {
 
     /// Handles the start of a session with a node that exports these types.
     pub fn connected(&mut self, node: NodeId, exports: BTreeSet<&'static str>) {
-        // Each key whose process runs here has its home here among the nodes known so far, so only the new node is
-        // compared.
+        // Among the nodes known so far, this node is the home of each key whose process runs here. So only the new node
+        // is compared.
         let own = self.node;
         self.stop_all(|process, key| {
             let hash = KeyHash::of(process, key);
@@ -382,8 +383,8 @@ impl KeyedProcesses {
         self.questions.values_mut().filter(|question| question.asked == Some(node)).for_each(|q| q.asked = None);
     }
 
-    /// Handles a message from another node. Returns false if it is not valid: a node may speak only for its own
-    /// processes.
+    /// Handles a message from another node. Returns false if the message is not valid: a node may speak only for its
+    /// own processes.
     pub(crate) fn on_message(&mut self, from: NodeId, message: DirectoryMessage) -> bool {
         match message {
             DirectoryMessage::AskKey { number, process, entry, key } => {
@@ -414,7 +415,7 @@ impl KeyedProcesses {
         Some(DirectoryMessage::AskKey { number, process, entry, key })
     }
 
-    /// Takes back the message that was polled last for this node, because the session had no room for it.
+    /// Takes back the message that was polled most recently for this node, because the session had no room for it.
     pub(crate) fn refused(&mut self, node: NodeId, message: DirectoryMessage) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         match message {
@@ -446,7 +447,7 @@ impl KeyedProcesses {
         self.stops.pop_front()
     }
 
-    /// Returns whether no question is open and no caller waits.
+    /// Returns true if there are no open questions and no waiting nodes.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         self.waiting == 0 && self.questions.is_empty()

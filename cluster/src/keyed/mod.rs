@@ -6,14 +6,14 @@
 //! questions to other nodes, and its own processes. It is a state machine without clock, thread or store.
 //!
 //! # Protocol
-//! * **ask.** The node of a key is asked for the process. It answers with the one that it has, or starts one: only
-//!   once, however many nodes ask meanwhile.
+//! * **ask.** A node that needs the process of a key asks the key's home node, which answers with the process that it
+//!   has, or starts one. It starts only one, however many nodes ask in the meantime.
 //! * **moved.** A node that sees another home for the key refuses. The asking node tries again a little later: the two
 //!   see different exporters, and one of them is about to learn of the change. So in a steady state no key has two
 //!   processes.
-//! * **move.** When the exporters change, each node stops its processes of keys whose home is now elsewhere. These
-//!   processes still handle the messages that have arrived. A node that is fenced stops all of them: their keys move to
-//!   other nodes.
+//! * **move.** When the exporters change, each node stops those of its processes whose keys now have another home. Such
+//!   a process still handles the messages that have arrived. A node that is fenced stops all of its processes by key,
+//!   since their keys move to other nodes.
 //!
 //! # Bounds
 //! A node answers only peers with a session. If the answers that a peer has not taken reach [`MAX_ANSWERS`], no more
@@ -25,7 +25,7 @@
 //! happen, register a name.
 //!
 //! # Invariants
-//! 1. A node has at most one process of a key at a time; the next is started when the previous one has ended.
+//! 1. A node has at most one process of a key at a time. The next process is started when the previous one has ended.
 //! 2. Each question is answered once, at its deadline at the latest.
 //!
 //! # Extension point

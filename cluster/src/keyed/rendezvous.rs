@@ -26,13 +26,13 @@ pub(super) struct KeyHash(u64);
 
 impl KeyHash {
     pub(super) fn of(process: &str, key: &str) -> Self {
-        // Separated by a byte that cannot occur in UTF-8.
+        // The two are separated by a byte that cannot occur in UTF-8.
         let start = 0xcbf2_9ce4_8422_2325;
         let bytes = process.bytes().chain([0xff]).chain(key.bytes());
         Self(bytes.fold(start, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)))
     }
 
-    /// Returns the weight of a node, which is greatest for the key's home.
+    /// Returns the weight of a node. The home of the key is the node with the greatest weight.
     pub(super) fn weight(self, node: NodeId) -> (u64, NodeId) {
         #[cfg(test)]
         WEIGHTS.set(WEIGHTS.get() + 1);
@@ -46,8 +46,8 @@ thread_local! {
     pub(super) static WEIGHTS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Spreads each bit over all others (the finalizer of SplitMix64, Steele et al. 2014): FNV alone leaves the high bits
-/// alike.
+/// Spreads each bit over all others (the finalizer of SplitMix64, Steele et al. 2014). With FNV alone, the high bits of
+/// similar keys would be alike.
 fn mix(bits: u64) -> u64 {
     let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -142,8 +142,8 @@ impl World {
 }
 
 /// Keys are requested while nodes meet, part, start and end processes. No node ever has two processes of a key, and
-/// each question is answered once. Once all nodes have met, they find the same process for each key: only one, on its
-/// home node.
+/// each question is answered once. Once all nodes have met, all of them find the same process for each key. It is the
+/// only process of that key, and runs on its home node.
 #[test]
 fn when_all_have_met_each_key_has_one_process() {
     let (mut moved, mut errors, mut second) = (0, 0, 0);
@@ -194,7 +194,7 @@ fn when_all_have_met_each_key_has_one_process() {
     assert!(moved > 1_000 && errors > 500 && second > 100, "{moved} moved, {errors} errors, {second} of two at once");
 }
 
-/// Returns the part of a node that exports the type, and the ID of another node that does.
+/// Returns the state of a node that exports the type, and the ID of another node that exports it, too.
 fn two() -> (KeyedProcesses, NodeId) {
     let mut keys = KeyedProcesses::new(id(0), BTreeSet::from(["Account"]));
     keys.set_member(true);
@@ -278,7 +278,7 @@ fn what_cannot_be_asked_for_is_refused() {
     assert_eq!(keys.poll_found().unwrap().result, Err(KeyedError::Timeout));
 }
 
-/// Starts the processes of `count` keys, whose home is this node.
+/// Starts the processes of `count` keys. This node is the home of all of them.
 fn run_all(keys: &mut KeyedProcesses, count: u64) {
     for number in 0..count {
         keys.ask(Moment::START, "Account", "open", &format!("key-{number}"));
@@ -288,8 +288,8 @@ fn run_all(keys: &mut KeyedProcesses, count: u64) {
     }
 }
 
-/// A new node is compared with the home of each key, not with all other nodes. (An earlier version compared each key
-/// with each of the peers.)
+/// A new node is compared with the home of each key, not with all other nodes. (In an earlier version, each key was
+/// compared with each of the peers.)
 #[test]
 fn a_node_that_comes_costs_two_weights_for_each_key() {
     let mut keys = KeyedProcesses::new(id(0), BTreeSet::from(["Account"]));
@@ -311,7 +311,7 @@ fn a_node_that_comes_costs_two_weights_for_each_key() {
     assert_eq!(rendezvous::WEIGHTS.get(), before, "it exports another type");
 }
 
-/// A peer asks but takes no answer: what is kept for it is limited, and its session ends.
+/// A peer asks but takes no answers. What is kept for it is limited: at the limit, its session ends.
 #[test]
 fn answers_that_are_not_taken_have_a_limit() {
     let (mut keys, other) = two();
@@ -336,7 +336,7 @@ fn answers_that_are_not_taken_have_a_limit() {
         }
         let size = 4_096.min(reason.len()) + size_of::<DirectoryMessage>();
         assert_eq!(asked as usize, MAX_ANSWERS / size + 1);
-        // The next session has room again.
+        // In the next session there is room again.
         keys.disconnected(other);
         keys.connected(other, BTreeSet::from(["Account"]));
         assert!(keys.poll_message(other).is_none() && keys.on_message(other, ask(0)));
@@ -398,7 +398,7 @@ fn a_key_that_may_be_at_home_with_a_member_that_was_not_met_waits_for_the_meetin
         matches!(keys.poll_message(other), Some(DirectoryMessage::AskKey { number: asked, .. }) if asked == number)
     );
 
-    // A member that cannot be reached delays the key only for a while; one that is lost does not delay it at all.
+    // A member that cannot be reached delays the key only for a while. A member that is lost does not delay it at all.
     let mut keys = fresh();
     keys.ask(Moment::START, "Account", "open", &there);
     let mut now = Moment::START;
@@ -414,7 +414,7 @@ fn a_key_that_may_be_at_home_with_a_member_that_was_not_met_waits_for_the_meetin
     keys.handle_timeout(keys.next_timeout().unwrap());
     assert!(keys.poll_start().is_some());
 
-    // A member that was met, but is out of reach, delays nothing. A node that joins again has to meet the members
+    // A member that was met, but is out of reach now, delays nothing. A node that joins again has to meet all members
     // again.
     let mut keys = fresh();
     keys.connected(other, BTreeSet::from(["Account"]));

@@ -14,7 +14,8 @@
 //!   entry is read. If it belongs to this holder, its revision becomes the expected one, and it is written again at
 //!   once; if it belongs to another holder, or is gone, the lease is lost. The lease is also lost if two reads, an
 //!   attempt apart, return an earlier revision than was written: the store is an older copy. One such read proves
-//!   nothing: a leader that is being cut off from the other servers, or a replica, may have missed the last write.
+//!   nothing: it may have been answered by a replica, or by a leader that is being cut off from the other servers, and
+//!   these may have missed the last write.
 //! * **fence.** The lease is valid until [`Timing::fence`] after the last *successful* write was **sent**: the broker
 //!   counts from its arrival, which is later. From then on [`may_send`](Lease::may_send) is false, whether or not a
 //!   timer has run, and that is final. To act as a member again, a node joins again with a new epoch.
@@ -63,11 +64,11 @@ use std::time::Duration;
 pub const LEADER_CHANGE: Duration = Duration::from_millis(5_600);
 
 /// The time that must be left for the accesses themselves if the leader changes at the worst moment: 0.2 s for each of
-/// their round trips.
+/// the five round trips.
 pub const SLACK: Duration = Duration::from_secs(1);
 
-/// The maximum number of attempts whose late answers still count. One attempt begins every [`Timing::attempt`], so
-/// these reach back further than any lease lasts.
+/// The maximum number of attempts whose late answers still count. While there is no answer, an attempt begins every
+/// [`Timing::attempt`], so by default these attempts reach back 16 s, further than any lease lasts.
 const REMEMBERED: usize = 32;
 
 /// The times at which a lease is renewed and given up.
@@ -79,7 +80,7 @@ pub struct Timing {
     pub renew: Duration,
     /// Time that a write may take before the next attempt.
     pub attempt: Duration,
-    /// Time after sending a successful write during which the node may act as a member.
+    /// Time for which the node may act as a member after sending a successful write.
     pub fence: Duration,
     /// Time that processes have to end when the node is fenced.
     pub grace: Duration,
@@ -98,10 +99,10 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Checks both lines of the [arithmetic](self).
+    /// Checks that both lines of the [arithmetic](self) hold.
     ///
     /// # Errors
-    /// If one does not hold, or `ttl` exceeds [`Bucket::LEASE_TTL`].
+    /// If one of them does not hold, or `ttl` exceeds [`Bucket::LEASE_TTL`].
     pub fn check(&self) -> Result<(), TimingError> {
         let needed = self.renew.saturating_add(LEADER_CHANGE).saturating_add(self.attempt).saturating_add(SLACK);
         if needed > self.fence {
@@ -172,7 +173,8 @@ pub enum Fence {
          enough of a processor"
     )]
     Late,
-    /// The entry is gone before its time by this node's clock: the broker has deleted it, or has lost its store.
+    /// The entry was gone before its time, as measured by this node's clock: the broker has deleted it, or has lost its
+    /// store.
     #[error(
         "the lease is gone; check whether the broker has lost its store, the clock that this node is given, and who \
          may delete leases"
@@ -210,15 +212,15 @@ pub enum Fence {
 /// ```
 pub struct Lease {
     timing: Timing,
-    /// The value of the entry, which is different for each holder and for each run of a holder.
+    /// The value of the entry. It is different for each holder, and for each run of a holder.
     holder: Bytes,
     /// The revision of the entry, if it belongs to this holder as far as this node knows.
     revision: Option<Revision>,
     /// When the last successful write was sent.
     written: Option<Moment>,
-    /// Whether a write has conflicted, in which case the entry has to be read.
+    /// Whether a write has conflicted, so that the entry has to be read.
     must_read: bool,
-    /// Whether the last read returned an earlier revision than was written.
+    /// Whether the most recent read returned an earlier revision than was written.
     was_older: bool,
     /// Requests that may still be answered: the number, the access, and the time of sending.
     attempts: VecDeque<(u64, Access, Moment)>,
@@ -256,8 +258,8 @@ impl Lease {
         self.fence.is_none() && self.valid_until().is_some_and(|until| now < until)
     }
 
-    /// Returns the time until which the node may act as a member, unless it is fenced earlier; `None` if it never
-    /// could.
+    /// Returns the time until which the node may act as a member, unless it is fenced earlier. Returns `None` if it
+    /// could never act as one.
     pub fn valid_until(&self) -> Option<Moment> {
         self.written.map(|written| written + self.timing.fence)
     }
@@ -285,7 +287,7 @@ impl Lease {
         Some(LeaseRequest { attempt: self.last_attempt, access })
     }
 
-    /// Handles the answer to a request, which arrived at `now`.
+    /// Handles the answer to a request. The answer arrived at `now`.
     pub fn handle(&mut self, now: Moment, attempt: u64, answer: Answer) {
         self.handle_timeout(now);
         let Some(at) = self.attempts.iter().position(|(number, ..)| *number == attempt) else { return };
@@ -295,11 +297,12 @@ impl Lease {
         }
         match answer {
             Answer::Written(Ok(revision)) => {
-                // A read that was sent earlier and is answered later may have seen the entry from before this write.
+                // A read that was sent earlier may be answered later, with the entry as it was before this write.
                 self.attempts.retain(|(_, access, _)| *access != Access::Get);
                 self.wrote(now, revision, sent);
             }
-            // Attempts from before a later success expect a replaced revision, so their conflicts are ignored.
+            // Attempts that were sent before a later success expect a revision that was replaced: ignore their
+            // conflicts.
             Answer::Written(Err(StoreError::Conflict { .. })) => {
                 let expected = match access {
                     Access::Update(_, expected) => Some(expected),
@@ -338,8 +341,8 @@ impl Lease {
         let was_held = self.written.is_some();
         let valid_until = sent + self.timing.fence;
         if now >= valid_until {
-            // The answer took so long that this write no longer gives a valid lease. A held lease would have been
-            // fenced by now.
+            // The answer took so long that this write no longer gives a valid lease. If there had been a valid lease
+            // before, it would have been fenced by now.
             self.next_at = None;
         } else if self.written.is_none_or(|written| written < sent) {
             self.written = Some(sent);
@@ -353,10 +356,10 @@ impl Lease {
         let is_older = |entry: &Entry| self.revision.is_some_and(|written| entry.revision < written);
         let was_older = std::mem::replace(&mut self.was_older, entry.as_ref().is_some_and(is_older));
         match entry {
-            // The next attempt reads again.
+            // The next attempt reads the entry again.
             Some(_) if self.was_older && !was_older => {}
             Some(_) if self.was_older => self.end(Fence::Expired),
-            // The time of the write is not known, so the lease is not extended.
+            // It is not known when this entry was written, so the lease is not extended.
             Some(entry) if entry.value == self.holder => {
                 self.revision = Some(entry.revision);
                 self.must_read = false;
@@ -379,8 +382,8 @@ impl Lease {
         }
     }
 
-    /// Returns when [`handle_timeout`](Self::handle_timeout), and then [`poll_request`](Self::poll_request), have
-    /// something to do; a time in the past means now.
+    /// Returns when the caller has to call [`handle_timeout`](Self::handle_timeout), and then
+    /// [`poll_request`](Self::poll_request). A time in the past means now.
     pub fn next_timeout(&self) -> Option<Moment> {
         if self.fence.is_some() {
             return self.delete.then_some(Moment::START);

@@ -1,4 +1,4 @@
-//! A lease against a model of the store with one entry, which is deleted when it becomes too old.
+//! A lease against a model of a store with one entry. The model deletes the entry when it becomes too old.
 
 use super::*;
 use crate::random::Random;
@@ -88,7 +88,7 @@ fn attempts_are_repeated_and_a_late_answer_counts_from_when_it_was_sent() {
     assert_eq!(lease.poll_request(at(4_999)), None, "no hurry");
     lease.handle(at(4_500), first.attempt, Answer::Written(Ok(Revision(2))));
     assert!(lease.may_send(at(12_999)) && !lease.may_send(at(13_000)));
-    // A second answer to a request, and an answer to a request that was never made.
+    // A second answer to a request, and an answer to a request that was never made, change nothing.
     lease.handle(at(4_600), first.attempt, conflict());
     lease.handle(at(4_600), 77, conflict());
     assert_eq!(lease.next_timeout(), Some(at(6_000)));
@@ -102,7 +102,7 @@ fn a_conflict_is_read_again_before_it_counts() {
     assert!(lease.may_send(at(3_010)));
     let request = lease.poll_request(at(3_010)).unwrap();
     assert_eq!(request.access, Access::Get);
-    // The entry is this holder's own write, whose answer was lost; when it was sent is not known.
+    // The entry is this holder's own write, whose answer was lost. It is not known when that write was sent.
     lease.handle(at(3_020), request.attempt, read(HOLDER, 5));
     assert!(!lease.may_send(at(10_000)));
     let request = lease.poll_request(at(3_020)).unwrap();
@@ -138,7 +138,7 @@ fn a_conflict_of_an_attempt_before_the_last_success_is_none() {
     assert_eq!(lease.next_timeout(), Some(at(6_000)));
 }
 
-/// A slow read saw that there was no entry; then this holder created it.
+/// A slow read finds no entry. Before its answer arrives, this holder creates the entry.
 #[test]
 fn a_read_from_before_the_last_write_does_not_count() {
     let mut lease = lease();
@@ -186,7 +186,7 @@ fn an_entry_that_is_anothers_or_gone_fences_at_once() {
     }
 }
 
-/// Catches: a node that is fenced because a leader which was cut off has not seen its last write.
+/// Catches: a node that is fenced because a leader that was cut off has not seen the node's last write.
 #[test]
 fn an_older_entry_is_read_again_before_it_counts() {
     let doubting = |first: u64| {
@@ -326,7 +326,7 @@ impl Store {
     }
 }
 
-/// The arrival of a request at the store, or of an answer at the holder.
+/// The arrival of a request at the store, or the arrival of an answer at the holder.
 enum Step {
     Arrives(u64, Access),
     Answered(u64, Answer),
@@ -414,7 +414,7 @@ fn run(seed: u64, timing: Timing, weather: &Weather) -> Option<Fence> {
             assert!(*written + timing.ttl >= now + (timing.ttl - timing.fence), "the entry is too old, seed {seed}");
             assert_eq!(fence, None);
         }
-        // The competitor waits at first, so that the holder can ask first.
+        // The competitor starts later than the holder, so that the holder can ask first.
         if weather.competitor && time > 2_000 {
             let _ = store.write(now, Bytes::from_static(b"them"), None);
         }
@@ -450,9 +450,9 @@ fn a_holder_has_its_entry_for_long_enough_whatever_happens() {
     assert!(fences.len() == 3 && fences.values().all(|&runs| runs >= 20), "{fences:?}");
 }
 
-/// The worst case of the arithmetic, at every offset, on a machine whose accesses take over a second. Also checks that
-/// the values of earlier designs did not survive it: a renewal every 5 s, and one every 3 s with an attempt every
-/// second.
+/// Tests the worst case of the arithmetic, at every offset, on a machine whose accesses take over a second. Also checks
+/// the values of two earlier designs: a renewal every 5 s does not survive that case, and a renewal every 3 s with an
+/// attempt every second survives it only while accesses are fast.
 #[test]
 fn one_change_of_the_leader_does_not_fence() {
     let fences = |timing: Timing, slowest: u64| {

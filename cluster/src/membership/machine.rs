@@ -40,14 +40,14 @@ pub struct Membership {
     record: Record,
     own: Own,
     members: BTreeMap<NodeId, TrackedMember>,
-    /// Members that were reported lost although their records may still be seen, with the last revision that was seen.
+    /// Members that were reported lost, with the last revisions that were seen. Their records may still be reported.
     departed: BTreeMap<NodeId, Revision>,
     bindings: KnownNames,
     /// The proof that this node waits for before it joins again.
     proof: Option<Proof>,
     /// The nodes in the snapshot that the watch is reporting.
     snapshot: Option<BTreeSet<NodeId>>,
-    /// When to continue with a node.
+    /// When to perform the next step for a node.
     timers: BTreeMap<NodeId, Moment>,
     requests: VecDeque<MembershipRequest>,
     last_number: u64,
@@ -84,9 +84,9 @@ impl KnownNames {
     }
 }
 
-/// The proof that the store is the one of this node's earlier membership.
+/// What proves that the store is the one of this node's earlier membership.
 struct Proof {
-    /// Records of that time, with their revisions: a different store never has a record with such a revision.
+    /// Records of that time, with their revisions. A different store never has a record with such a revision.
     records: BTreeMap<NodeId, Revision>,
     /// When no proof is needed any more.
     until: Moment,
@@ -95,13 +95,13 @@ struct Proof {
 /// The state of this node itself.
 struct Own {
     identity: Identity,
-    /// Whether this node joins for the first time, so no other node has seen its ID.
+    /// Whether this node joins for the first time, so that no other node can have seen its ID.
     is_new: bool,
     step: OwnStep,
-    /// The number of the request that awaits its answer; answers to any other are late.
+    /// The number of the request in progress. An answer to any other request is late, and is ignored.
     pending: u64,
-    /// The last revision of this node's key that the watch has reported, perhaps before the answer to the creation
-    /// arrives.
+    /// The greatest revision of this node's key that the watch has reported. That report may arrive before the answer
+    /// to the creation.
     seen: Revision,
     /// The revision of the last snapshot that lacked this node's record.
     missing: Revision,
@@ -109,7 +109,7 @@ struct Own {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnStep {
-    /// Deleting the record of the earlier membership, which had this revision.
+    /// Deleting the record of the earlier membership. The record had this revision.
     Remove(Revision),
     /// Creating the record.
     Create,
@@ -119,7 +119,7 @@ enum OwnStep {
     In(Revision),
     /// A member whose record is missing from a snapshot, and which reads the record to learn whether it is gone.
     Doubt(Revision),
-    /// Leaving before it is known whether the record was created, and deleting it if so.
+    /// Leaving while it is not known whether the record was created. If it was, it will be deleted.
     Withdraw,
     /// Has left, or never was a member.
     Out,
@@ -191,8 +191,9 @@ impl Membership {
         Self::begin(node, record, OwnStep::Remove(before))
     }
 
-    /// Delays the creation of the record until `until`, unless the store is the one of the earlier membership, which is
-    /// proved if it still has one of these records from that time. Must be called before any change is reported.
+    /// Delays the creation of the record until `until`, unless the store proves to be the one of the earlier
+    /// membership: it still has one of these records from that time, in the same revision. Must be called before any
+    /// change is reported.
     pub fn expect(&mut self, records: BTreeMap<NodeId, Revision>, until: Moment) {
         self.proof = Some(Proof { records, until });
     }
@@ -262,8 +263,8 @@ impl Membership {
     fn put(&mut self, identity: Identity, entry: Entry) {
         let node = identity.id;
         if let Err(error) = self.bindings.bind(&identity) {
-            // Two nodes have drawn the same ID. If other nodes already know this node's ID, the record is a false
-            // claim.
+            // Two nodes have drawn the same ID. But if this node is not new, others already know its ID, and the record
+            // is a false claim.
             if node == self.node && self.own.is_new && matches!(self.own.step, OwnStep::Create | OwnStep::Check) {
                 return self.refuse(JoinRefusal::Collision { node, holder: identity.name });
             }
@@ -281,8 +282,8 @@ impl Membership {
         self.found(identity, entry);
     }
 
-    /// Handles a write or deletion of this node's key. A change before its own creation belongs to an earlier
-    /// membership.
+    /// Handles a write or deletion of this node's key. A change that came before the creation of its current record
+    /// belongs to an earlier membership.
     fn own_changed(&mut self, revision: Revision) {
         self.own.seen = self.own.seen.max(revision);
         if let OwnStep::In(own) | OwnStep::Doubt(own) = self.own.step
@@ -297,7 +298,7 @@ impl Membership {
         self.events.push_back(MembershipEvent::Evicted);
     }
 
-    /// Handles a record: that of a membership that is already known, or of a new one.
+    /// Handles a record, which belongs to a known membership or to a new one.
     fn found(&mut self, identity: Identity, entry: Entry) {
         let node = identity.id;
         let known = self.members.get(&node).map(|member| member.revision).max(self.departed.get(&node).copied());
@@ -352,7 +353,7 @@ impl Membership {
         }
     }
 
-    /// Forgets the names of IDs that are no longer members, if there are too many.
+    /// Forgets the names of those IDs that no longer belong to members, if there are too many names.
     fn forget(&mut self) {
         if self.bindings.names.len() > MAX_BINDINGS {
             let (members, departed, own) = (&self.members, &self.departed, self.node);
@@ -385,7 +386,7 @@ impl Membership {
         if self.members.get(&node).is_some_and(|member| member.revision == revision) {
             self.go(node, LossCheck::Expire);
         }
-        // The node said goodbye, but its record was not deleted. Whatever the answer, it is not a member.
+        // The node was reported lost, but its record may still exist. Whatever the answer, the node is not a member.
         if self.departed.get(&node) == Some(&revision) && self.own.step != OwnStep::Out {
             self.request(node, Inquiry::Record(Access::Delete(revision)));
         }
@@ -436,7 +437,7 @@ impl Membership {
     /// Begins a step of a member's check.
     fn go(&mut self, node: NodeId, step: LossCheck) {
         let Some(member) = self.members.get_mut(&node) else { return };
-        // Answers that are still to come belong to an earlier step.
+        // Any answer that is still to come belongs to an earlier step.
         (member.step, member.pending) = (step, 0);
         self.timers.remove(&node);
         let inquiry = match step {
@@ -497,7 +498,7 @@ impl Membership {
             }
             (LossCheck::Delete | LossCheck::Expire, Finding::Record(Answer::Written(answer))) => match answer {
                 Ok(_) => self.lose(node, Loss::Down),
-                // By the next attempt, the findings of the probes may no longer hold.
+                // The results of the probes may be out of date by the next attempt, so a suspect is probed again.
                 Err(StoreError::Unavailable) => self.wait(now + RETRY, node, step.if_there().into()),
                 // Another node was faster, or the answer to this deletion was lost, or the node has joined again.
                 Err(_) => self.go(node, LossCheck::Read(step.if_there())),
@@ -511,7 +512,7 @@ impl Membership {
             Ok(None) => self.lose(node, Loss::Removed),
             Ok(Some(entry)) => {
                 self.go(node, then.into());
-                // If the record has another revision, the step belongs to a member that is lost.
+                // If the record has another revision, this member is lost, and the step is dropped with it.
                 let name = self.bindings.name_of(node).unwrap_or_default().to_owned();
                 self.found(Identity { name, id: node }, entry);
             }
@@ -524,7 +525,7 @@ impl Membership {
             (ProbeOutcome::Responders, _) => self.go(node, LossCheck::Rest),
             (ProbeOutcome::NoResponders, LossCheck::ProbeAgain) => self.go(node, LossCheck::Delete),
             (ProbeOutcome::NoResponders, _) => self.wait(now + GRACE, node, LossCheck::Grace),
-            // Repeat both probes: they must find no subscriber a grace apart, without an unknown outcome in between.
+            // Repeat both probes. They must find no subscriber, a grace apart, without an unknown outcome in between.
             (ProbeOutcome::Unknown, _) => self.wait(now + PROBE_AGAIN, node, LossCheck::Probe),
         }
     }
@@ -562,8 +563,8 @@ impl Membership {
                     return self.enter(entry.revision);
                 }
                 if !self.own.is_new {
-                    // This key belongs to this node: no other node with its name has drawn the same ID. The delay
-                    // limits the requests that a program which rewrites the record again and again can cause.
+                    // This key belongs to this node: no other node with its name has drawn the same ID. A program may
+                    // rewrite the record again and again; the delay limits how many requests that causes.
                     self.own.step = OwnStep::Remove(entry.revision);
                     return self.wait_own(now);
                 }
@@ -591,7 +592,7 @@ impl Membership {
         }
     }
 
-    /// Handles the end of this node's earlier record: creates the new one as soon as it may.
+    /// Handles the removal of this node's earlier record. Creates the new record as soon as that is allowed.
     fn come_in(&mut self, now: Moment) {
         match &self.proof {
             Some(Proof { until, .. }) if now < *until => {
@@ -665,7 +666,7 @@ impl Membership {
 mod tests {
     use super::*;
 
-    /// The state kept of lost members is dropped once the watch cannot report anything older.
+    /// The state that is kept for lost members is dropped once the watch can no longer report their records.
     #[test]
     fn what_is_kept_of_the_lost_does_not_grow() {
         let id = |number| NodeId::new(number).unwrap();

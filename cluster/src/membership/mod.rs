@@ -13,9 +13,10 @@
 //! * **join again.** A node whose membership is over first deletes its own record, which may still exist, and anything
 //!   else that it finds under its key: it was a member with this ID, so no other node has it. If the store refuses,
 //!   only that attempt ends, and the caller begins another. The node can be told to [expect](Membership::expect) a
-//!   record of that time before it creates its own: without such a record, the store may be a different one.
-//! * **watch.** A record that appears means that a member has joined; one that disappears, that a member is lost. After
-//!   an interruption the watch reports a snapshot (*resync*): a record that is missing from it is **read again** before
+//!   record from the time of its earlier membership before it creates its new record: without such a record, the store
+//!   may be a different one.
+//! * **watch.** If a record appears, a member has joined. If a record disappears, a member is lost. After an
+//!   interruption the watch reports a snapshot (*resync*): a record that is missing from it is **read again** before
 //!   the member counts as lost, since the snapshot may be older than this node's last report of the member.
 //! * **suspect.** A hint says that a node may be down: its session is silent, or the broker saw its connection close.
 //!   Hints may be wrong, so the suspect is **probed**: a node that runs subscribes to its subject. If the broker says
@@ -29,8 +30,9 @@
 //!   join again. If only a snapshot lacks the record, the node reads it again before it believes that.
 //!
 //! * **bind.** The first record that is seen with an ID binds the ID to the name in its key, for as long as this node
-//!   runs. A record that claims the ID under another name is ignored, and so is its deletion: the node with that name
-//!   may write the record, but does not take over the ID. So while a node is away, no other node can take its place.
+//!   runs. A record that claims the ID under another name is ignored, and so is its deletion: the node with that other
+//!   name may write the record, but does not take over the ID. So while a node is away, no other node can take its
+//!   place.
 //!
 //! # Invariants
 //! 1. For each node, joins and losses alternate, and the revisions grow: each [`MembershipEvent::Lost`] belongs to the
@@ -75,11 +77,12 @@ use std::time::Duration;
 pub const GRACE: Duration = Duration::from_secs(1);
 /// The delay before an attempt that could not be answered is repeated.
 pub const RETRY: Duration = Duration::from_secs(1);
-/// The delay before a probe without an answer is repeated. It is short, since the loss of a silent node is found by the
-/// first probe after the broker has given up the node's connection; and not zero, since a node that is cut off from the
-/// broker gets its answers at once.
+/// The delay before a probe without an answer is repeated. It is short, because the loss of a silent node is found by
+/// the first probe after the broker has given up the node's connection. It is not zero, because a node that is cut off
+/// from the broker gets the outcome of its probes at once.
 pub const PROBE_AGAIN: Duration = Duration::from_millis(200);
-/// The maximum number of IDs remembered with their names; beyond it, those that are no longer members are forgotten.
+/// The maximum number of IDs that are remembered with their names. Beyond it, the IDs of nodes that are no longer
+/// members are forgotten.
 pub const MAX_BINDINGS: usize = 65_536;
 
 /// A request to the caller, to be answered exactly once.
@@ -98,7 +101,7 @@ pub struct MembershipRequest {
 pub enum Inquiry {
     /// An access to its record.
     Record(Access),
-    /// A question to the broker whether the node has subscribed to its subject.
+    /// Asks the broker whether the node has subscribed to its subject.
     Probe,
 }
 
@@ -152,8 +155,8 @@ pub enum MembershipEvent {
 pub enum Loss {
     /// The member said goodbye.
     Left,
-    /// The member had no subscriber when it was probed, or its lease was over; this node deleted its record, and was
-    /// the first to know.
+    /// The member had no subscriber when it was probed, or its lease was over. This node has deleted the member's
+    /// record, and so was the first to know.
     Down,
     /// The record is gone: another node deleted it, or the member itself as it left.
     Removed,

@@ -75,7 +75,7 @@ impl Record {
     }
 }
 
-/// Decodes the record under a key. Its name must be that of the key, which only the node with that name may write.
+/// Decodes the record under a key. Its name must be that of the key: only the node with that name may write the key.
 pub(super) fn read(identity: &Identity, bytes: Bytes) -> Result<Record, RecordError> {
     let record = Record::decode(bytes)?;
     match record.name == identity.name {

@@ -17,12 +17,12 @@ pub(super) struct Machine {
     pub(super) members: Membership,
     /// Its epoch, while it is a member.
     pub(super) entered: Option<Revision>,
-    /// The revision of its record once that was written, whether or not the node knows it.
+    /// The revision of its record once the record was written, whether or not the node knows it.
     pub(super) revision: Option<Revision>,
     has_left: bool,
     pub(super) is_alive: bool,
     pub(super) is_cut: bool,
-    /// The changes that the broker has for this node, and when they arrive.
+    /// The changes that the broker will report to this node, and when each of them arrives.
     watch: VecDeque<(u64, Change)>,
     /// The last report about each node: its revision, and whether it is a member.
     view: BTreeMap<NodeId, (Revision, bool)>,
@@ -41,7 +41,7 @@ enum Step {
 pub(super) struct World {
     pub(super) now: u64,
     pub(super) random: Random,
-    /// The maximum delay of anything, in milliseconds.
+    /// The maximum delay of a request, an answer, a report or a goodbye, in milliseconds.
     pub(super) slowest: u64,
     /// Percentage of answers that are lost.
     pub(super) lost: u64,
@@ -246,7 +246,8 @@ impl World {
                 if let (true, Some(Answer::Written(Ok(revision)))) = (creates, &answer) {
                     let machine = &mut self.machines[machine];
                     machine.revision = Some(*revision);
-                    // The record was created only after the node had left or crashed.
+                    // The record was created only after the node had left or crashed, so the loss of this membership is
+                    // expected.
                     if machine.has_left || !machine.is_alive {
                         self.excused.insert((node.id, *revision));
                     }
@@ -311,7 +312,7 @@ impl World {
             self.check(at, event);
         }
         while let Some(request) = self.machines[at].members.poll_request() {
-            // Requests from before a crash may still arrive; a node that has crashed makes no more.
+            // Requests from before a crash may still arrive, but a node that has crashed makes no more.
             if self.machines[at].is_alive {
                 let delay = self.random.below(self.slowest + 1);
                 let (number, node, inquiry) = (request.number, request.node, request.inquiry);

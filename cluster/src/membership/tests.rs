@@ -1,4 +1,5 @@
-//! Members against one model of the store: each rule by an example, and all of them under random faults.
+//! Tests of several members that share one model of the store: each rule by an example, and all rules under random
+//! faults.
 
 use super::store::{World, id};
 use super::*;
@@ -50,7 +51,7 @@ fn act(world: &mut World, next_id: &mut u64) {
     }
 }
 
-/// Has nodes that were evicted join again with the same ID.
+/// Lets nodes that were evicted join again with the same ID.
 fn rejoin(world: &mut World) {
     for at in 0..world.machines.len() {
         let machine = &mut world.machines[at];
@@ -74,10 +75,10 @@ fn survive(seed: u64, causes: &mut BTreeMap<Loss, u32>) {
         world.run(wait);
         act(&mut world, &mut next_id);
     }
-    // All faults end, there is a hint for every node that has crashed, and the leases of nodes that do not run expire.
+    // End all faults. Further below, each node gets a hint about every node, and learns which leases have expired.
     (world.lost, world.slowest) = (0, 200);
     (0..world.machines.len()).for_each(|at| world.heal(at));
-    // Start a new node, since no other may be left.
+    // Start a new node, since there may be no node left.
     world.start(id(next_id + 1));
     for _ in 0..3 {
         world.run(20_000);
@@ -177,7 +178,7 @@ fn a_goodbye_counts_at_once_and_the_record_that_is_still_there_does_not() {
     assert_eq!(next(&mut members), lost(2, 5, Loss::Left));
     members.goodbye(id(2), Revision(5));
     for _ in 0..2 {
-        // The watch is interrupted before the record is deleted.
+        // The watch is interrupted, twice, before the record is deleted.
         members.on_change(Change::Resync);
         members.on_change(put(1, 3));
         members.on_change(put(2, 5));
@@ -296,7 +297,7 @@ fn a_store_that_refuses_the_record_ends_the_attempt_and_one_that_is_away_does_no
     assert_eq!(next(&mut members), MembershipEvent::Refused(JoinRefusal::Store(StoreError::Closed)));
 }
 
-/// The watch is faster than the answer to the creation.
+/// The watch reports the changes before the answer to the creation arrives.
 #[test]
 fn an_eviction_before_the_entry_is_known_is_not_missed() {
     let mut members = Membership::new(id(1), Record::new("node-1", 7).unwrap());
@@ -487,7 +488,7 @@ fn records_that_are_none_are_reported_and_ignored() {
     assert!(matches!(next(&mut members), MembershipEvent::Unreadable { error: RecordError::Key, .. }));
     members.on_change(put(2, 5));
     next(&mut members);
-    // Whatever wrote this record, the previous membership is over.
+    // Whatever this record contains, the previous membership is over.
     members.on_change(strange("node-2.2", b"\x09strange"));
     assert_eq!(next(&mut members), lost(2, 5, Loss::Rejoined));
     assert!(matches!(next(&mut members), MembershipEvent::Unreadable { error: RecordError::Form { form: 9 }, .. }));
@@ -545,7 +546,7 @@ fn a_node_that_joins_again_removes_its_own_record_first() {
         let request = members.poll_request().unwrap();
         assert_eq!(request.inquiry, Inquiry::Record(Access::Delete(Revision(4))));
         members.handle(now, request.number, Finding::Record(Answer::Written(removed)));
-        // The watch reports the deletion late, or an earlier change.
+        // The watch may report the deletion late, or may report an earlier change.
         members.on_change(Change::Deleted { key: "eu-1.1".into(), revision: Revision(9) });
         let request = members.poll_request().unwrap();
         assert_eq!(request.inquiry, Inquiry::Record(Access::Create(record.encode())));
@@ -577,7 +578,8 @@ fn a_node_that_was_fenced_joins_when_it_knows_the_store_or_all_leases_are_over()
         matches!(inquiry, Some(Inquiry::Record(Access::Create(_))))
     };
     let synced = Change::Synced { revision: Revision(20) };
-    // Its own record still existed, or another that it knows does, in any order.
+    // The store is known if this node's own record still existed, or if a record of another node that it knows still
+    // does.
     assert!(joins(&mut removed(Answer::Written(Ok(Revision(6))), vec![])));
     assert!(joins(&mut removed(conflict(), vec![Change::Resync, put(2, 5)])));
     let mut members = removed(Answer::Written(Err(StoreError::Unavailable)), vec![Change::Resync, put(2, 5)]);
@@ -601,7 +603,7 @@ fn a_node_that_was_fenced_joins_when_it_knows_the_store_or_all_leases_are_over()
     }
 }
 
-/// Records written by a node with a key of its own must not give it the ID of another node.
+/// A node may write records under keys with its own name. They must not give it the ID of another node.
 #[test]
 fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
     let claim = |revision| {
@@ -616,7 +618,7 @@ fn an_id_belongs_to_the_name_that_it_was_first_seen_with() {
         assert!(error.to_string().contains("`thief.2`") && error.to_string().contains("`node-2`"));
         assert_eq!(event, MembershipEvent::Unreadable { key: "thief.2".into(), error });
     };
-    // A claim while the owner is a member, and while it is away; then the owner comes back.
+    // The ID is claimed while its owner is a member, and again while it is away. Then the owner comes back.
     members.on_change(claim(6));
     is_claim(next(&mut members));
     members.on_change(Change::Deleted { key: "thief.2".into(), revision: Revision(7) });

@@ -155,7 +155,7 @@ impl Broker {
         self.lock().replace(Some(copy));
     }
 
-    /// Advances the clock. Leases that become too old are deleted, which watches report in later steps.
+    /// Advances the clock. Leases that become too old are deleted. Watches report these deletions in later steps.
     pub fn advance(&self, time: Duration) {
         let mut state = self.lock();
         state.now = state.now + time;
@@ -168,8 +168,8 @@ impl Broker {
         }
     }
 
-    /// Starts a thread that performs requests at once and follows the system's clock, for programs and examples. It
-    /// ends when the returned value is dropped.
+    /// Starts a thread that performs requests at once and follows the system's clock, for programs and examples. The
+    /// thread ends when the returned value is dropped.
     ///
     /// # Panics
     /// If the operating system does not provide a thread.
@@ -264,7 +264,8 @@ impl Broker {
     }
 }
 
-/// Runs a callback and catches its panic, which costs only the value passed to it. Returns false if it panicked.
+/// Runs a callback and catches its panic, so that the panic costs only the value passed to it. Returns false if it
+/// panicked.
 fn run(callback: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(callback)).is_ok()
 }

@@ -48,7 +48,7 @@ struct SimulatedState {
     network: Network,
     /// The key of the lease that each client has acquired.
     leases: BTreeMap<usize, String>,
-    /// When all leases of a lost store are over: until then, a node may rely on one of them.
+    /// When all leases of a lost store are over. Until then, a node may rely on one of these leases.
     lost_leases_end: Moment,
     /// Clients that are paused, and until when.
     paused: BTreeMap<usize, Moment>,
@@ -91,7 +91,7 @@ pub(crate) enum Seen<'a> {
     Replaced,
 }
 
-/// A callback that sees what the store has done. Returns its objection, if it has one.
+/// A callback that sees what the store has done. It returns an objection, if it has one.
 pub(crate) type Observer = Box<dyn FnMut(&Seen<'_>) -> Option<String> + Send>;
 
 /// The maximum downtime of a server whose store is lost or replaced.
@@ -125,8 +125,8 @@ impl SimulatedBroker {
         self.shared.lock().traffic.get(&client.number).copied().unwrap_or_default()
     }
 
-    /// Registers the observer that `make` returns, which sees all writes to the store, unless there already is an
-    /// observer.
+    /// Registers the observer that `make` returns, unless there already is an observer. The observer sees all writes to
+    /// the store.
     pub(crate) fn observe(&self, make: impl FnOnce() -> Observer) {
         let mut state = self.shared.lock();
         if state.observers.is_empty() {
@@ -139,8 +139,8 @@ impl SimulatedBroker {
         &self.shared.sim
     }
 
-    /// Cuts the direction from some clients to others. The store is on the side `store_is_with`, and is cut off in the
-    /// same direction.
+    /// Cuts the direction from some clients to others. The store counts as part of the side `store_is_with`, so the
+    /// same direction between the store and the other side is cut, too.
     pub(crate) fn cut(&self, from: &[usize], to: &[usize], store_is_with: Side) {
         self.check();
         let mut state = self.shared.lock();
@@ -167,9 +167,9 @@ impl SimulatedBroker {
         }
     }
 
-    /// Stops the server of the store, which loses everything stored. It comes back some seconds later, and the nodes
-    /// reconnect one after the other. The clock at which the first of them begins the tables is right or, in half of
-    /// the cases, stands at zero.
+    /// Stops the server of the store, and loses everything that was stored. The server comes back within 14 seconds,
+    /// and the nodes reconnect one after the other. In half of the cases, the clock at which the first of them begins
+    /// the tables is right; in the others, it stands at zero.
     pub fn lose_store(&self) {
         self.replace_store(None);
     }
@@ -192,7 +192,7 @@ impl SimulatedBroker {
         broker.has_no_clock = shared.sim.chance(0.5);
         state.lost_leases_end = now + Bucket::LEASE_TTL;
         broker.replace(by);
-        // Messages that the nodes have published are refused when they are taken from the queue.
+        // Messages that the nodes have published stay queued. They are dropped when they are taken from the queue.
         let (asked, others): (VecDeque<_>, _) =
             std::mem::take(&mut broker.jobs).into_iter().partition(|job| asks(job).is_some());
         broker.jobs = others;
@@ -262,7 +262,7 @@ impl std::fmt::Debug for SimulatedBroker {
 }
 
 impl SimulatedShared {
-    /// Reconnects a client, unless it is cut off from the store: then it reconnects when the cut has healed.
+    /// Reconnects a client. A client that is cut off from the store reconnects only when the cut has healed.
     fn reconnect(&self, client: usize) {
         let (store, node) = (Endpoint::Store, Endpoint::Node(client));
         let state = self.lock();

@@ -27,11 +27,11 @@ pub(super) struct BrokerState {
     pub(super) buckets: BTreeMap<Bucket, Records>,
     /// Tables of a lost store that have not been created anew.
     pub(super) missing: BTreeSet<Bucket>,
-    /// Whether the clock at which tables begin stands at zero, as on a machine whose clock is wrong.
+    /// Whether the clock that new tables begin at stands at zero, as on a machine whose clock is wrong.
     pub(super) has_no_clock: bool,
     /// Wakes the process that runs the broker, in a simulation.
     pub(super) waker: Option<Waker>,
-    /// Whether a step is running its callback: another step would break the order.
+    /// Whether a step is in progress. A second step at the same time would break the order.
     pub(super) in_step: bool,
 }
 
@@ -107,7 +107,7 @@ impl BrokerState {
         self.clients[client].state == ConnectionState::Up
     }
 
-    /// Returns whether a client lacks the right to do something, and counts that as refused.
+    /// Returns true if a client lacks the right to do something, and then counts a refusal.
     pub(super) fn refuses(&mut self, client: usize, may: impl FnOnce(&Rights) -> bool) -> bool {
         let connection = &mut self.clients[client];
         let is_refused = connection.rights.as_ref().is_some_and(|rights| !may(rights));
@@ -127,7 +127,8 @@ impl BrokerState {
         leases.entries.values().map(|(.., written)| *written + Bucket::LEASE_TTL).min()
     }
 
-    /// Returns whether something sent to a client may still arrive: it must not have disconnected since.
+    /// Returns whether something that was sent to a client may still arrive: the client must not have disconnected
+    /// since.
     fn arrives(&self, client: usize, breaks: u64) -> bool {
         self.is_up(client) && self.clients[client].breaks == breaks
     }
@@ -305,7 +306,8 @@ impl BrokerState {
         self.jobs.extend(jobs);
     }
 
-    /// Queues the first reports of a watch. They include everything that was queued for it meanwhile, which is removed.
+    /// Queues the first reports of a watch. Reports that are already queued for it are removed: the new ones include
+    /// them.
     pub(super) fn begin_watch(&mut self, watch: u64, breaks: u64, after: Option<Revision>) {
         let Some(Watcher { client, bucket, .. }) = self.watches.get(&watch) else { return };
         if !self.arrives(*client, breaks) {
@@ -317,7 +319,7 @@ impl BrokerState {
         self.jobs.extend(changes.into_iter().map(|change| BrokerJob::Report { watch, breaks, change }));
     }
 
-    /// Has the watches of a client start over.
+    /// Makes the watches of a client start over.
     pub(super) fn resync(&mut self, client: usize) {
         let breaks = self.clients[client].breaks;
         let watches = self.watches.iter().filter(|(_, watcher)| watcher.client == client);

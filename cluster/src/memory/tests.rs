@@ -1,4 +1,4 @@
-//! The engine in memory: the contract of engines, and its own promises.
+//! Tests of the engine in memory: it keeps the contract of engines, and its own promises.
 
 use super::*;
 use crate::conformance::{Rig, check};
@@ -6,7 +6,7 @@ use crate::engine::ProbeOutcome;
 use crate::store::{Change, Entry, StoreError};
 use std::sync::mpsc;
 
-/// Returns a callback that sends everything it receives to a channel.
+/// Returns a callback that sends everything that it receives to a channel.
 fn channel<T: Send + 'static>() -> (Box<dyn FnMut(T) + Send>, mpsc::Receiver<T>) {
     let (sender, receiver) = mpsc::channel();
     (Box::new(move |value| drop(sender.send(value))), receiver)

@@ -9,8 +9,8 @@ use postroom::{NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Number of memberships whose late names are deleted as they appear. The caller finds the names of older memberships
-/// with [`memberships`](Names::memberships).
+/// The number of memberships whose late names are deleted as soon as they appear. The caller finds the names of older
+/// memberships with [`memberships`](Names::memberships).
 const MAX_OVER: usize = 1_024;
 
 /// The delay before a deletion is repeated if the store was not available.
@@ -57,7 +57,7 @@ pub struct Names {
     /// Deletions that the store has not performed, to be repeated.
     undone: Vec<(String, Revision)>,
     repeat_at: Option<Moment>,
-    /// Memberships of other nodes that are over: their names are deleted as they appear.
+    /// Memberships of other nodes that are over. Their names are deleted as soon as they appear.
     over: BTreeSet<(NodeId, Revision)>,
     requests: VecDeque<NameRequest>,
     registered: VecDeque<Registered>,
@@ -117,7 +117,7 @@ impl Names {
         self.held.values().map(|held| held.pid).collect()
     }
 
-    /// Returns whether no request to the store is pending.
+    /// Returns true if no operation on the store is pending, and none has to be repeated.
     pub fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.undone.is_empty()
     }
@@ -159,7 +159,7 @@ impl Names {
         number
     }
 
-    /// Releases `name` if `pid` holds it. Returns whether it did.
+    /// Releases `name` if `pid` holds it. Returns whether `pid` held it.
     pub fn release(&mut self, name: &str, pid: Pid) -> bool {
         let key = key(name);
         if self.held.get(&key).is_none_or(|held| held.pid != pid || held.name != name) {
@@ -188,7 +188,8 @@ impl Names {
         }
     }
 
-    /// Deletes the names of a membership that is over, and whose lease is over.
+    /// Deletes the names of a membership that is over. Its holders must have ended: the node has left, or its lease is
+    /// over.
     pub fn membership_over(&mut self, node: NodeId, epoch: Revision) {
         if self.over.len() == MAX_OVER {
             self.over.pop_first();
@@ -200,7 +201,7 @@ impl Names {
         theirs.into_iter().for_each(|(key, revision)| self.operate(key, NameOperation::Delete(revision)));
     }
 
-    /// Returns whether the names of a membership are deleted as they appear.
+    /// Returns whether the names of a membership are deleted as soon as they appear.
     pub(crate) fn is_over(&self, node: NodeId, epoch: Revision) -> bool {
         self.over.contains(&(node, epoch))
     }
@@ -241,12 +242,12 @@ impl Names {
         }
     }
 
-    /// Takes a name from its holder, which must end: the entry is gone, or belongs to another process.
+    /// Takes a name from its holder, since the entry is gone or belongs to another process. The holder must end.
     fn lose(&mut self, key: &str) {
         self.lost.extend(self.held.remove(key).map(|held| held.pid));
     }
 
-    /// Adds a reported entry, whose earlier revisions are gone.
+    /// Adds an entry that was reported. Its earlier revisions must be gone already.
     fn put(&mut self, entry: Entry) {
         // The known entry is this one, or a later one.
         if self.known.contains_key(&entry.key) {
@@ -272,7 +273,7 @@ impl Names {
         }
     }
 
-    /// Returns the holder of a name and its token: a process of this node, or of another as far as the watch has
+    /// Returns the holder of a name, and its token. For a name that another node holds, this is what the watch has
     /// reported.
     pub fn holder(&self, name: &str) -> Option<(Pid, Token)> {
         let key = key(name);
@@ -284,7 +285,7 @@ impl Names {
         Some((known.holder.pid, known.revision.into()))
     }
 
-    /// Returns the membership during which each known name was registered.
+    /// Returns the memberships during which the known names were registered, one for each name.
     pub fn memberships(&self) -> impl Iterator<Item = (NodeId, Revision)> {
         self.known.values().map(|known| (known.holder.pid.node(), known.holder.epoch))
     }
@@ -300,7 +301,7 @@ impl Names {
     }
 
     /// Queues an operation on an entry, to be performed when the one in progress is done. Deletions go before
-    /// registrations, which would otherwise find the doomed entry.
+    /// registrations: a registration would otherwise find the entry that is about to be deleted.
     fn operate(&mut self, key: String, operation: NameOperation) {
         let operations = self.pending.entry(key.clone()).or_default();
         if let NameOperation::Delete(revision) = operation
@@ -444,13 +445,13 @@ impl Names {
     fn hold(&mut self, key: &str, registration: Registration, token: Revision) -> Option<Access> {
         let operations = self.pending.entry(key.to_owned()).or_default();
         if matches!(operations.front(), Some(NameOperation::Delete(revision)) if *revision == token) {
-            // The name was released while this registration found its entry.
+            // The entry that was found is about to be deleted, as its name was released. Register the name after that.
             operations.insert(1, NameOperation::Register(registration));
             return None;
         }
         let Registration { number, name, pid, epoch, has_ended } = registration;
         let error = match () {
-            // The fence did not end the process, as it did not hold the name yet.
+            // The node was fenced. That did not end the process, since the process did not hold the name yet.
             () if self.epoch != Some(epoch) => RegisterError::NotAMember,
             () if has_ended => RegisterError::Ended { pid },
             () => {

@@ -12,13 +12,13 @@
 //!   epoch. The caller reads the record after it has found the entry, and before it passes the answer on. If the record
 //!   is missing, the caller fences the node first.
 //! * **token.** The revision of the entry is the fencing token: it is greater than the tokens of all earlier holders. A
-//!   holder passes it with each write to an external resource, which refuses a smaller token than it has seen.
+//!   holder passes it with each write to an external resource. The resource refuses a smaller token than it has seen.
 //! * **lose.** If the entry of a holder disappears, the holder must end: another process may have the name. No node
 //!   that follows this protocol deletes it while the holder's lease is valid.
 //! * **release.** The holder releases the name, or has ended: its node deletes the entry, in the revision that it has
 //!   created. A deletion that the store could not perform is repeated until it succeeds.
-//! * **inherit.** The names of a node that has left are deleted at once; those of a lost node, only when its
-//!   **lease** is over: until then it may not know that it is cut off, and its holders may still act. Each of the
+//! * **inherit.** The names of a node that has left are deleted at once. The names of a lost node are deleted only when
+//!   its **lease** is over: until then it may not know that it is cut off, and its holders may still act. Each of the
 //!   other nodes deletes them, and one succeeds.
 //! * **watch.** [`holder`](Names::holder) looks up what the bucket's watch has reported: it makes no request, and its
 //!   result may be out of date by the delay of the watch.
@@ -35,22 +35,22 @@
 //!    copy before any other access.
 //! 3. A node that is fenced because its lease or its record is gone, at `r > d`, rejoins a lease time after `r`: it
 //!    registers after all holders of the old store have ended.
-//! 4. A node that is fenced because it could not renew its lease may have been a member at `d`, which is then before
-//!    the time `f` of its fence, and may return to the new store, where no trace of the loss is left. So it rejoins
-//!    before `f` plus a lease time only if the store is [known](crate::membership::Membership::expect) to be the same
-//!    one: it has the record of this node's earlier membership, or of another that this node knew, in that revision.
+//! 4. A node that is fenced at `f` because it could not renew its lease may have been a member at `d`; then `d` is
+//!    before `f`. It may return to the new store, which contains no trace of the loss. So it rejoins before `f` plus a
+//!    lease time only if the store is [known](crate::membership::Membership::expect) to be the same one: it has the
+//!    record of this node's earlier membership, or of another that this node knew, in that revision.
 //! 5. Its entries have greater revisions than any of the old store: point 4 of the engine's [contract](crate::engine).
 //!
 //! Always joining at `f` plus a lease time would be simpler, but would exclude a node that was cut off for up to that
-//! time after its network recovers. Whether it finds its own lease when it returns is not a criterion: even in the same
-//! store, the lease may have expired by then, which is before the holders of a lost store have ended. With the records,
-//! a node waits needlessly only if its whole cluster was cut off until all were fenced, and it returns after the others
-//! have rejoined.
+//! time after its network recovers. Whether the node finds its own lease when it returns is not a criterion: even in
+//! the same store, the lease may have expired by then, and it expires before the holders of a lost store have ended.
+//! With the records, a node waits needlessly only if its whole cluster was cut off until all were fenced, and it
+//! returns after the others have rejoined.
 //!
-//! So invariants 1 and 3 survive the loss for nodes that were members at `d`. A node that was not, and registers a name
-//! within a lease time after `d`, may get it while a holder of the old store still acts; its token is greater, and
-//! fences that holder off. Nor do the invariants hold with a copy so fresh that no lease has been written since it was
-//! made.
+//! So invariants 1 and 3 survive the loss for nodes that were members at `d`. A node that was not a member at `d`, and
+//! registers a name within a lease time after `d`, may get it while a holder of the old store still acts. But its token
+//! is greater, and fences that holder off. Nor do the invariants hold with a copy so fresh that no lease has been
+//! written since it was made.
 //!
 //! # Invariants
 //! 1. A name that this node has registered is its own until it deletes the entry, or until another node finds that
@@ -156,10 +156,10 @@ pub enum RegisterError {
         name: String,
         /// The former holder.
         holder: Pid,
-        /// The longest time until the lease is over, unless the lost node renews it once more because it has not
-        /// noticed yet that it is lost; zero when it is over; `None` if this node has not seen the lease. The nodes
-        /// delete the name when they learn that the lease is over, so a registration at that very moment may still
-        /// fail; the next one does not.
+        /// The longest time until the lease is over: zero if it is over already, and `None` if this node has not seen
+        /// the lease. The lease may last longer if the lost node renews it once more because it has not noticed yet
+        /// that it is lost. The nodes delete the name when they learn that the lease is over, so a registration at that
+        /// very moment may still fail; the next one does not.
         free_within: Option<Duration>,
     },
     /// The name is empty or too long.

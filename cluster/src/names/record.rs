@@ -4,13 +4,13 @@ use crate::store::Revision;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use postroom::Pid;
 
-/// The longest name.
+/// The maximum length of a name, in bytes.
 pub const MAX_NAME: usize = 1_024;
 
 /// The version of the record format that this crate writes.
 const FORM: u8 = 1;
 
-/// The longest key. A name whose key would be longer gets a key that starts with its hash.
+/// The maximum length of a key. A name whose key would be longer gets a key that starts with its hash.
 const MAX_KEY: usize = 200;
 
 /// The holder of a name.

@@ -1,4 +1,4 @@
-//! Names of several nodes over one store, whose answers are delayed or lost.
+//! Tests of the names of several nodes that share one store. The store's answers are delayed or lost.
 
 use super::*;
 use crate::access::{Access, Answer};
@@ -26,7 +26,7 @@ struct Node {
     names: Names,
     /// Registrations that have not been answered.
     asked: BTreeMap<u64, (String, Pid)>,
-    /// The names whose holders, processes of this node, may act.
+    /// The names that are held by processes of this node which may still act.
     holds: BTreeMap<String, (Pid, Token)>,
     /// Percentage of answers that are lost.
     loss: u64,
@@ -144,7 +144,7 @@ fn a_name_is_free_when_its_process_has_ended_and_the_next_token_is_greater() {
     assert!(answers[0].clone().unwrap() > token);
 }
 
-/// The holder is alive: the answer to its own creation was lost.
+/// The answer to the creation is lost. The node then reads the entry, and finds that the entry is its own.
 #[test]
 fn a_registration_whose_answer_was_lost_finds_itself() {
     let (broker, mut random) = (Broker::new(), Random::new(1));
@@ -163,7 +163,7 @@ fn the_names_of_a_lost_node_stay_until_its_lease_is_over_and_a_late_one_goes_too
     settle(&broker, &mut nodes, &mut random);
     nodes[1].register("early", nodes[1].pid(5));
     assert!(matches!(settle(&broker, &mut nodes, &mut random)[..], [Err(RegisterError::Taken { .. })]));
-    // A registration of the lost node arrives after its lease was over, and its entry is deleted when it appears.
+    // A registration of the lost node arrives after its lease was over. The entry is deleted as soon as it appears.
     nodes[0].register("late", pid);
     let (lost, epoch) = (nodes[0].id, nodes[0].epoch);
     nodes[1..].iter_mut().for_each(|node| node.names.membership_over(lost, epoch));
@@ -189,7 +189,7 @@ fn a_node_that_is_fenced_learns_which_of_its_processes_must_end() {
         nodes[0].register(name, pid);
     }
     settle(&broker, &mut nodes, &mut random);
-    // This registration is answered too late, so its process holds nothing.
+    // This registration is answered too late, so its process does not get the name.
     nodes[0].register("d", second);
     nodes[0].run(&mut random);
     assert_eq!(nodes[0].names.fenced(), BTreeSet::from([first, second]));
@@ -199,7 +199,7 @@ fn a_node_that_is_fenced_learns_which_of_its_processes_must_end() {
     assert_eq!(settle(&broker, &mut nodes, &mut random), [Err(RegisterError::NotAMember)]);
 }
 
-/// Catches: a registration whose answer is lost as its node leaves, and which is reported as not performed.
+/// Catches: a registration that is reported as not performed, although only its answer was lost when its node left.
 #[test]
 fn a_node_that_leaves_does_not_know_what_the_store_has_not_answered() {
     let (broker, mut random) = (Broker::new(), Random::new(1));
@@ -229,8 +229,8 @@ fn names_without_bytes_or_with_too_many_are_refused() {
     assert!(settle(&broker, &mut nodes, &mut random)[0].is_ok());
 }
 
-/// Three nodes register, release, end and fence at random, over a store whose answers get lost. At no point does a
-/// name have two holders whose nodes are members, and tokens grow.
+/// Three nodes register, release, end and fence at random, over a store whose answers get lost. A name never has two
+/// holders whose nodes are members, and its tokens only grow.
 #[test]
 fn a_name_never_has_two_holders() {
     let (mut taken, mut passed_on) = (0, 0);
@@ -383,7 +383,7 @@ fn without_a_store_a_registration_is_refused_and_does_not_wait() {
     assert_eq!(names.holder("a"), None);
 }
 
-/// Two long names may have the same key.
+/// Two long names may have the same key. Then the holder of one is not taken for the holder of the other.
 #[test]
 fn the_holder_of_another_name_with_the_same_key_is_no_holder_of_this() {
     let mut names = Names::default();
@@ -452,7 +452,7 @@ fn a_holder_whose_entry_is_gone_is_told() {
     }
 }
 
-/// Returns one node's names without a store, and the pending request of a registration.
+/// Returns one node's names without a store, and the pending request of its only registration.
 fn asking() -> (Names, Pid, NameRequest) {
     let mut names = Names::default();
     names.joined(Revision(4));
@@ -462,7 +462,7 @@ fn asking() -> (Names, Pid, NameRequest) {
     (names, pid, request)
 }
 
-/// Catches: an answer that arrives after the watch has reported a later change of the entry.
+/// Catches: trusting an answer that arrives after the watch has reported a later change of the entry.
 #[test]
 fn an_answer_that_comes_after_a_later_change_holds_nothing() {
     let entry = |key: &str, pid, revision| {

@@ -1,4 +1,4 @@
-//! The first revision of a new table, which is above all revisions of any earlier table with the same name.
+//! How the first revision of a new table is chosen: above all revisions of any earlier table with the same name.
 //!
 //! The store can be lost, or replaced by an older copy. Each table then continues from another revision, while users
 //! hold tokens of the old store, and nodes know revisions of it. To make sure that revisions only grow, whatever
@@ -51,9 +51,10 @@ use crate::store::{Bucket, Revision};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An upper bound on the number of revisions that have not been reported to a node when the store is lost: far more
-/// than a watch lags behind. As microseconds of the clock it is half a second: by the time a table that begins this far
-/// ahead can be lost, the clock has passed its start.
+/// An engine begins each table at least this far above its floor. The distance must exceed the number of revisions that
+/// had not been reported to its node when the store was lost, and is far more than a watch lags behind. As microseconds
+/// of the clock it is half a second: by the time a table that begins this far ahead can be lost, the clock has passed
+/// its start.
 const MARGIN: u64 = 1 << 19;
 
 /// The largest revision of each table that an engine has seen.
@@ -70,19 +71,20 @@ impl Floor {
         self.0[bucket as usize].load(Ordering::Relaxed)
     }
 
-    /// Returns the first revision of a table that is created or emptied at `clock`, in microseconds.
+    /// Returns the first revision of a table that is created or emptied when the clock reads `clock` microseconds.
     pub fn first(&self, bucket: Bucket, clock: u64) -> Revision {
         let seen = self.of(bucket);
         let above = if seen == 0 { 1 } else { seen.saturating_add(MARGIN) };
         Revision(clock.max(above))
     }
 
-    /// Returns a copy of the floor, with which the answers to later questions are compared.
+    /// Returns a copy of the floor, to compare the answers to later questions with.
     pub fn copy(&self) -> Self {
         Self(Bucket::ALL.map(|bucket| AtomicU64::new(self.of(bucket))))
     }
 
-    /// Returns whether a table with this last revision is older than the table that was seen.
+    /// Returns true if the floor is above `last`: the table that has it as its last revision is older than the table
+    /// that was seen.
     pub fn is_above(&self, bucket: Bucket, last: Revision) -> bool {
         last.0 < self.of(bucket)
     }
@@ -154,14 +156,14 @@ mod tests {
         for same in [[40, 900, 81, 7], [40, 903, 90, 7], [NOON; 4]] {
             assert_eq!(floor.outdated(&last(same)), [], "{same:?}");
         }
-        // No name has changed since the copy was made, or others have written more since the copy came back.
+        // In some cases no name has changed since the copy was made, or others have written more since it came back.
         for older in [[0, 0, 0, 0], [12, 100, 60, 0], [40, 100, 81, 7], [90, 899, 90, 90], [40, 900, 80, 7]] {
             assert_eq!(floor.outdated(&last(older)), all, "{older:?}");
         }
         assert_eq!(Floor::default().outdated(&last([0; 4])), []);
     }
 
-    /// Catches: an answer compared with revisions that were seen after the question.
+    /// Catches: comparing an answer with revisions that were seen only after the question.
     #[test]
     fn what_is_seen_after_the_question_proves_nothing() {
         let floor = seen([40, 900, 81, 7]);
@@ -173,7 +175,7 @@ mod tests {
         assert_eq!(floor.older(&answered), [Bucket::Leases]);
     }
 
-    /// If it were, each engine that reconnects would remove all writes since the first purge.
+    /// If the tables were emptied again, each engine that reconnects would remove all writes since the first purge.
     #[test]
     fn what_was_emptied_is_not_emptied_again() {
         let others = seen([39, 898, 80, 7]);
@@ -181,7 +183,7 @@ mod tests {
         let floor = seen([40, 900, 81, 7]);
         let emptied = last([begun(Bucket::Nodes), 103, begun(Bucket::Names), begun(Bucket::Groups)]);
         assert_eq!(floor.outdated(&emptied), [], "by one that has seen less, without a clock");
-        // An engine emptied some tables and could not continue.
+        // An engine has emptied only some of the tables, and could not continue.
         let half = last([NOON, 103, 60, 7]);
         assert_eq!(floor.outdated(&half), [Bucket::Names, Bucket::Groups]);
         // On its next connection, the leases no longer show that the store was replaced.

@@ -58,9 +58,9 @@ pub struct Entry {
 /// A report of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A snapshot follows, up to [`Synced`](Self::Synced): changes may have been missed. If it lacks a key, all of the
-    /// key's revisions up to that of `Synced` are gone; a later one, written while the snapshot was taken, is reported
-    /// after it.
+    /// A snapshot follows, up to [`Synced`](Self::Synced): changes may have been missed. If the snapshot lacks a key,
+    /// all of the key's revisions up to that of `Synced` are gone. A later revision, written while the snapshot was
+    /// taken, is reported after the snapshot.
     Resync,
     /// An entry was written.
     Put(Entry),

@@ -1,4 +1,4 @@
-//! Records of the events of a cluster that tests compare at the end. All are handles: clones share one record.
+//! Records of what happens in a cluster. Tests compare them at the end. All are handles: clones share one record.
 //!
 //! ```
 //! use postroom_cluster::testing::checks::Ledger;
@@ -32,8 +32,8 @@ impl<T> SharedValue<T> {
     }
 }
 
-/// The messages sent from one process to another, and handled there. Within a session, all of them must be handled,
-/// once and in order.
+/// The messages that were sent from one process to another, and those that were handled there. Within a session, all of
+/// them must be handled, once and in order.
 ///
 /// `P` names a pair of processes, and `S` a session.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl<P: Ord + Clone + Debug, S: PartialEq + Debug> Ledger<P, S> {
         note(self.0.lock().entry(pair).or_insert_with(|| Pair { accepted: Vec::new(), handled: Vec::new() }))
     }
 
-    /// Records that a message was accepted in a session. No number of a pair may be used twice.
+    /// Records that a message was accepted in a session. The numbers of the messages of a pair must all be different.
     pub fn accepted(&self, pair: P, session: Option<S>, number: u64) {
         self.pair(pair, |pair| pair.accepted.push((session, number)));
     }
@@ -73,7 +73,7 @@ impl<P: Ord + Clone + Debug, S: PartialEq + Debug> Ledger<P, S> {
         self.pair(pair, |pair| pair.handled.push(number));
     }
 
-    /// Returns the numbers of accepted and of handled messages.
+    /// Returns the number of accepted messages, and the number of handled messages.
     pub fn counts(&self) -> (usize, usize) {
         let pairs = self.0.lock();
         pairs
@@ -81,9 +81,9 @@ impl<P: Ord + Clone + Debug, S: PartialEq + Debug> Ledger<P, S> {
             .fold((0, 0), |(accepted, handled), pair| (accepted + pair.accepted.len(), handled + pair.handled.len()))
     }
 
-    /// Returns a fault, if there is one: a message that was handled twice, out of order or without being accepted, or
-    /// one that is missing before a later one of its session. If everything is `at_rest`, also a message that is
-    /// missing at the end of the given, still open session.
+    /// Returns a fault, if there is one: a message that was handled twice, out of order or without being accepted, or a
+    /// message that is missing before a later one of its session. If everything is `at_rest`, a message that is missing
+    /// at the end of the given, still open session is a fault, too.
     pub fn fault(&self, at_rest: Option<Option<&S>>) -> Option<String> {
         self.0.lock().iter().find_map(|(name, pair)| Some(format!("{name:?}: {}", pair.fault(at_rest)?)))
     }
@@ -161,12 +161,12 @@ impl<K: Ord + Debug> Once<K> {
         self.0.lock().entry(what).or_default().1 += 1;
     }
 
-    /// Returns the total numbers of expected events, and of those that have happened.
+    /// Returns the total number of expected events, and the total number of events that have happened.
     pub fn counts(&self) -> (u32, u32) {
         self.0.lock().values().fold((0, 0), |(expected, happened), one| (expected + one.0, happened + one.1))
     }
 
-    /// Returns for each event how often it was expected, and has happened.
+    /// Returns, for each event, how many times it was expected and how many times it has happened.
     pub fn all(&self) -> Vec<(K, (u32, u32))>
     where
         K: Clone,
@@ -177,7 +177,7 @@ impl<K: Ord + Debug> Once<K> {
     /// Checks the events.
     ///
     /// # Panics
-    /// If an event has happened more often than expected; with `all`, also if an expected event has not happened.
+    /// If an event has happened more times than expected. With `all`, also if an expected event has not happened.
     #[track_caller]
     pub fn check(&self, all: bool) {
         for (what, (expected, happened)) in &*self.0.lock() {
@@ -195,7 +195,7 @@ pub struct FencedStore<H>(SharedValue<FencedState<H>>);
 struct FencedState<H> {
     token: u64,
     holder: Option<H>,
-    /// The numbers of holders, and of refused writes.
+    /// The number of holders, and the number of refused writes.
     counts: (u64, u64),
 }
 
@@ -215,7 +215,7 @@ impl<H: PartialEq + Debug> FencedStore<H> {
     /// Writes as the holder of a token. Returns false if a holder with a later token has written.
     ///
     /// # Panics
-    /// If another holder has written with the same token: then two have held the name at once.
+    /// If another holder has written with the same token: then two processes have held the name at once.
     #[track_caller]
     pub fn write(&self, token: u64, holder: H) -> bool {
         let mut state = self.0.lock();
@@ -231,7 +231,7 @@ impl<H: PartialEq + Debug> FencedStore<H> {
         true
     }
 
-    /// Returns the numbers of tokens, and of refused writes.
+    /// Returns the number of tokens, and the number of refused writes.
     pub fn counts(&self) -> (u64, u64) {
         self.0.lock().counts
     }

@@ -76,7 +76,7 @@ impl Drop for SimulatedNode {
 }
 
 impl SimulatedNode {
-    /// Returns the number of turns of the node's driver, and how often it has checked another node in them.
+    /// Returns the number of turns of the node's driver, and how many times it has checked another node in these turns.
     #[cfg(test)]
     pub(crate) fn work(&self) -> [u64; 2] {
         self.view.0.work()
@@ -87,8 +87,8 @@ impl SimulatedNode {
         self.host
     }
 
-    /// Runs `body` as code of this node: its messages to processes of other nodes go through the cluster. Outside of
-    /// such a call, a test reaches the processes of all nodes directly, as an observer.
+    /// Runs `body` as code of this node: its messages to processes of other nodes go through the cluster. Outside such
+    /// a call, a test reaches the processes of all nodes directly, as an observer.
     ///
     /// # Panics
     /// If the node was killed and forgotten.
@@ -111,14 +111,14 @@ impl SimulatedNode {
         peers.iter().map(of).fold(Books::default(), Books::add)
     }
 
-    /// Returns a function that identifies this node's current session with `other`: `None` if there is none, and a
-    /// different value for each session.
+    /// Returns a function that identifies this node's current session with `other`. The function returns `None` if
+    /// there is no session, and a different value for each session.
     pub fn session_with(&self, other: &Self) -> impl Fn() -> Option<(Epoch, Revision)> + Send + Sync + Clone + use<> {
         let (view, other) = (self.view.clone(), other.id());
         move || Some(view.0.lock().peers.get(&other)?.identity())
     }
 
-    /// Returns whether this node considers another a member, even if users do not see it.
+    /// Returns whether this node considers `other` a member, even if users of the node do not see that member.
     #[cfg(test)]
     pub(super) fn knows(&self, other: postroom::NodeId) -> bool {
         self.view.0.lock().members.contains_key(&other)
@@ -133,7 +133,7 @@ impl SimulatedNode {
 }
 
 impl SimulatedBroker {
-    /// Joins with a new node, without waiting until it is a member: [`settle`](Self::settle) does.
+    /// Joins with a new node. Does not wait until the node is a member: [`settle`](Self::settle) does that.
     ///
     /// # Panics
     /// If the builder returns an error.
@@ -179,17 +179,17 @@ impl SimulatedBroker {
         self.check();
     }
 
-    /// Cuts nodes off from others in both directions. The store stays with the larger side, or with the first if they
-    /// are equal: nodes of the other cannot reach it, and fence themselves. Nodes of one side still reach each other,
-    /// and nodes on neither side reach both.
+    /// Cuts nodes off from others in both directions. The store stays with the larger side, or with the first side if
+    /// both are equal: nodes of the other side cannot reach the store, and fence themselves. Nodes of one side still
+    /// reach each other, and nodes on neither side reach both sides.
     pub fn partition(&self, one: &[&SimulatedNode], other: &[&SimulatedNode]) {
         let (first, second) = if one.len() >= other.len() { (one, other) } else { (other, one) };
         self.cut(&clients(first), &clients(second), Side::From);
         self.cut(&clients(second), &clients(first), Side::To);
     }
 
-    /// Cuts the direction from some nodes to others. The store is on the larger side, or on the first if they are
-    /// equal: so nodes of the other side cannot send requests to it, or do not receive its answers.
+    /// Cuts the direction from some nodes to others. The store is on the larger side, or on the first side if both are
+    /// equal. So nodes of the other side cannot send requests to the store, or do not receive its answers.
     pub fn partition_one_way(&self, from: &[&SimulatedNode], to: &[&SimulatedNode]) {
         let side = if from.len() >= to.len() { Side::From } else { Side::To };
         self.cut(&clients(from), &clients(to), side);
@@ -235,7 +235,7 @@ impl SimulatedBroker {
     }
 
     /// Lets time pass: like [`Sim::advance`](postroom::test::Sim::advance), but cheaper, since the test itself has no
-    /// turn before the time is over. Some processes may be in the middle of an operation then.
+    /// turn before the time is over. At that time, some processes may be in the middle of an operation.
     ///
     /// # Panics
     /// If a check of the broker fails.
@@ -248,7 +248,7 @@ impl SimulatedBroker {
         self.check();
     }
 
-    /// Ends all partitions. Messages sent meanwhile are lost.
+    /// Ends all partitions. Messages that were sent across a partition in the meantime are lost.
     pub fn heal(&self) {
         self.heal_all();
     }

@@ -1,5 +1,5 @@
-//! An oracle for the holders of names: there are never two that may act, and each has a larger token than the one
-//! before.
+//! An oracle for the holders of names. A name never has two holders that may act, and each holder has a larger token
+//! than the previous one.
 
 use crate::access::Access;
 use crate::memory::simulated::{Seen, SimulatedBroker, Written};
@@ -10,7 +10,7 @@ use postroom::Pid;
 use postroom::routing::Node;
 use std::collections::BTreeMap;
 
-/// The known holders of names, by key: the last holder, if it has not released the name, and its token.
+/// The known holders of names, by key: the last holder, unless it has released the name, and that holder's token.
 #[derive(Default)]
 struct Oracle(BTreeMap<String, (Option<Pid>, u64)>);
 
@@ -37,8 +37,8 @@ impl Oracle {
         let is_of = |node: &str, pid: Pid| Identity::parse(node).is_some_and(|node| node.id == pid.node());
         let value = match written.access {
             Access::Create(value) | Access::Update(value, _) => value,
-            // A node releases the name of its own process, which may stay alive. Other nodes do that when the
-            // membership is over.
+            // The node of a process that gives its name up deletes the entry, and the process may stay alive. Other
+            // nodes delete the entry only when the membership is over.
             Access::Delete(_) => {
                 if let Some((holder, _)) = self.0.get_mut(written.key)
                     && holder.zip(written.writer).is_some_and(|(pid, writer)| is_of(writer, pid))
@@ -59,7 +59,7 @@ impl Oracle {
             return Some(format!("the name `{name}` had the token {token}, and has {} now", written.revision));
         }
         let pid = before?;
-        // A paused node cannot act; when it continues, it learns that it is fenced.
+        // A paused node cannot act. When it continues, it learns that it is fenced.
         let is_paused = written.paused.iter().any(|key| is_of(key, pid));
         let is_alive = Node::of(pid.node()).is_some_and(|node| node.enter(|| pid.is_alive()));
         (pid != holder.pid && is_alive && !is_paused)

@@ -62,8 +62,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Each event is delivered in order, or counted as dropped; and a stopped reader is started again when there are
-    /// events.
+    /// Each event is delivered in order, or is counted as dropped. A reader that has stopped is started again when
+    /// there are events.
     #[test]
     fn each_event_is_handed_out_in_order_or_counted() {
         let (mut full, mut long) = (0, 0);

@@ -12,8 +12,8 @@
 //! The **shape** is a hash of the type's structure as serde sees it: the names of its fields and variants, in their
 //! order. An event of another shape is not decoded; it is counted, and logged once for each topic.
 //!
-//! A [`Backlog`] contains the events that have arrived at a node and were not delivered yet. It is bounded, so a flood
-//! costs events and nothing else.
+//! A [`Backlog`] contains the events that have arrived at a node and have not been delivered yet. It is bounded, so a
+//! flood costs events and nothing else.
 
 mod backlog;
 mod event;

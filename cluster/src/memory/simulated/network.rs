@@ -45,7 +45,7 @@ pub(super) enum Endpoint {
 
 /// The content of a flight.
 pub(super) enum Cargo {
-    /// A message or a report, performed on arrival.
+    /// A message, a request or a report, which is performed on arrival.
     Job(BrokerJob),
     /// An answer.
     Answer {

@@ -60,8 +60,8 @@ fn a_deadline_travels_as_the_time_that_is_left(sim: Sim) {
     assert_eq!(a.enter(|| station.time_left().timeout(Duration::MAX).wait()), Ok(None));
 }
 
-/// A cycle of calls between nodes is not detected by either node, and ends with the deadline of a call; then all
-/// continue.
+/// A cycle of calls between nodes is not detected by either node. It ends with the deadline of one of the calls, and
+/// then all processes continue.
 #[postroom::test(seeds = 10)]
 fn a_cycle_of_calls_between_nodes_ends_by_a_deadline(sim: Sim) {
     let (broker, [a, b]) = two(&sim);

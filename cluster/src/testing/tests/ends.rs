@@ -45,7 +45,7 @@ impl Witness {
     }
 }
 
-/// Each monitor, link and join is notified of an end once: that of the process, or the loss of its node.
+/// Each monitor, link and join is notified once: of the end of the process, or of the loss of its node.
 #[postroom::test(seeds = 20)]
 fn each_end_is_heard_once(sim: Sim) {
     let (broker, nodes) = three(&sim);
@@ -86,8 +86,7 @@ fn each_end_is_heard_once(sim: Sim) {
     left.into_iter().for_each(|(_, target)| _ = target.pid().stop());
     broker.rest(&nodes.each_ref());
     broker.pass(Duration::from_secs(1));
-    // The normal end of a linked process is not reported: that link is over, and its witness may have received
-    // nothing.
+    // The normal end of a linked process is not reported. That link is over, and its witness may have received nothing.
     heard.check(false);
     for (key, (expected, happened)) in heard.all() {
         assert!(happened == expected || key.1 == By::Link, "{key:?} was heard {happened} times");

@@ -3,8 +3,8 @@
 use super::*;
 use postroom::test::sometimes;
 
-/// A node that was paused for longer than its lease publishes nothing until it has a new one; otherwise the broker's
-/// check fails. Then it rejoins.
+/// A node that was paused for longer than its lease publishes nothing until it has a new lease. If it did, the broker's
+/// check would fail. After the pause the node rejoins.
 #[postroom::test(seeds = 20)]
 fn a_paused_node_is_fenced_before_it_sends(sim: Sim) {
     let (broker, nodes) = three(&sim);
@@ -31,7 +31,7 @@ fn a_paused_node_is_fenced_before_it_sends(sim: Sim) {
     assert_eq!(b.enter(|| sink.double(4).wait()), Ok(8));
 }
 
-/// A node that cannot reach the store fences itself, even if it reaches others; after healing, all nodes see each
+/// A node that cannot reach the store fences itself, even if it reaches other nodes. After healing, all nodes see each
 /// other.
 #[postroom::test(seeds = 20)]
 fn a_node_without_the_store_fences_itself(sim: Sim) {
@@ -122,7 +122,7 @@ async fn a_program_joins_as_in_production(sim: Sim) {
 }
 
 /// The stale record of a node is not shown alongside its successor, though its loss takes a lease time to be detected.
-/// (This has failed: both were shown, and the lost one came first.)
+/// (This once failed: both were shown, and the lost node came first.)
 #[postroom::test(seeds = 20)]
 fn a_node_that_was_restarted_replaces_what_is_left_of_it(sim: Sim) {
     let (broker, [a, b, c]) = three(&sim);

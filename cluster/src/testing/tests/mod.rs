@@ -1,7 +1,7 @@
-//! Whole nodes under seeded schedules and faults: the guarantees of a cluster, as properties. Each runs with some
+//! Whole nodes under seeded schedules and faults: the guarantees of a cluster, as properties. Each test runs with a few
 //! seeds here, and with a thousand in the nightly run.
 //!
-//! Each was seen to fail, most of them with the first seed, with this defect:
+//! Each test was seen to fail with the defect listed here, most tests with the first seed:
 //!
 //! | test | defect |
 //! |---|---|
@@ -41,7 +41,7 @@ use postroom::prelude::*;
 use postroom::test::Sim;
 use std::time::Duration;
 
-/// The numbers of sender and receiver.
+/// The number of the sender, and the number of the receiver.
 type Pair = (u32, u32);
 type Session = (Epoch, Revision);
 type Notes = Ledger<Pair, Session>;
@@ -75,7 +75,7 @@ impl Sink {
     }
 }
 
-/// A function that returns the current session of the source's node with the sink's.
+/// A function that returns the current session of the source's node with the sink's node.
 type InSession = Box<dyn Fn() -> Option<Session> + Send>;
 
 /// A process that sends numbers to a sink, and records the accepted ones.
@@ -89,7 +89,7 @@ struct Source {
 
 #[process]
 impl Source {
-    /// Sends some numbers, one per `pause`.
+    /// Sends these numbers, with a `pause` after each.
     #[entry]
     async fn send(&mut self, ctx: &mut Context<Self>, numbers: std::ops::Range<u64>, pause: Duration) {
         for number in numbers {

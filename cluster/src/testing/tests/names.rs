@@ -17,7 +17,7 @@ struct Holder {
 
 #[process]
 impl Holder {
-    /// Returns whether it has held the name.
+    /// Returns whether this process has held the name.
     #[entry]
     async fn hold(&mut self, ctx: &mut Context<Self>, time: Duration) -> bool {
         let own = ctx.pid();
@@ -65,7 +65,7 @@ impl Candidate {
     }
 }
 
-/// A name has at most one holder that may act, and each has a larger token than the one before.
+/// A name has at most one holder that may act, and each holder has a larger token than the previous one.
 #[postroom::test(seeds = 20)]
 fn a_name_has_one_holder(sim: Sim) {
     let (broker, nodes) = three(&sim);
@@ -95,8 +95,8 @@ impl Stubborn {
     fn cancel(&mut self, _cancel: Cancel) {}
 }
 
-/// A holder gets no grace for a time in which its node was paused: the name may have passed on. (This has failed: the
-/// grace of four seconds began when its node continued.)
+/// A holder gets no grace for the time in which its node was paused: the name may have passed on. (This once failed:
+/// the grace of four seconds began when the node continued.)
 #[postroom::test(seeds = 20)]
 fn a_holder_has_no_grace_after_its_lease(sim: Sim) {
     let (broker, [a, b, c]) = three(&sim);
@@ -112,7 +112,7 @@ fn a_holder_has_no_grace_after_its_lease(sim: Sim) {
     broker.settle(&[&a, &b, &c]);
 }
 
-/// When its holder's node is killed, a name passes on, with a larger token.
+/// When the node of a name's holder is killed, the name passes on, with a larger token.
 #[postroom::test(seeds = 12)]
 fn the_name_of_a_killed_node_passes_on(sim: Sim) {
     let (broker, [a, b, c]) = three(&sim);
@@ -128,9 +128,9 @@ fn the_name_of_a_killed_node_passes_on(sim: Sim) {
     broker.settle(&[&a, &c]);
 }
 
-/// A node releases the name of its process, which stays alive: the process does not count as a second holder once
-/// another one has the name. (This has failed: the oracle counted it as one, with seed 108 of
-/// `a_node_that_was_away_finds_another_store`.)
+/// A process whose node has released its name may stay alive. It does not count as a second holder once another process
+/// has the name. (This once failed, with seed 108 of `a_node_that_was_away_finds_another_store`: the oracle counted it
+/// as a second holder.)
 #[postroom::test(seeds = 4)]
 fn a_name_passes_on_from_a_living_process_that_has_given_it_up(sim: Sim) {
     let (_broker, [a, b, _c]) = three(&sim);
@@ -160,7 +160,7 @@ fn registered(sim: &Sim, node: &SimulatedNode, pid: Pid) -> Token {
 }
 
 /// A registration that the store does not answer does not take the name permanently, even if its process does not ask
-/// again. (This has failed, with seed 128 of `a_name_has_one_holder`: the entry stayed as long as its node was a
+/// again. (This once failed, with seed 128 of `a_name_has_one_holder`: the entry stayed as long as its node was a
 /// member.)
 #[postroom::test(seeds = 20)]
 fn a_registration_without_an_answer_takes_no_name_for_good(sim: Sim) {
@@ -170,8 +170,8 @@ fn a_registration_without_an_answer_takes_no_name_for_good(sim: Sim) {
     for _ in 0..8 {
         let pid = b.host().spawn(Sink::default()).serve().unwrap().pid();
         unknown += u32::from(matches!(b.register("leader", pid).wait(), Err(RegisterError::Unknown { .. })));
-        // A process whose registration returned `Unknown` may be alive when its node deletes its entry, and another one
-        // gets the name.
+        // Stop the process. If its registration returned `Unknown`, it could still be alive when its node deletes the
+        // entry and another process gets the name.
         let _was_alive = pid.stop();
     }
     broker.faults(Faults::default());
@@ -182,12 +182,12 @@ fn a_registration_without_an_answer_takes_no_name_for_good(sim: Sim) {
 }
 
 /// A registration of the name of a lost process reports that the process is lost, and the latest time at which the
-/// lease is over. That time is exact: a registration that begins when this node has learned of the end gets the name.
-/// One that begins earlier may find the old entry, and be answered later. (This has failed: the error advised the user
-/// to send to the holder.)
+/// lease is over. That time is exact: a registration that begins when this node has learned that the lease is over gets
+/// the name. A registration that begins earlier may find the old entry, and be answered later. (This once failed: the
+/// error advised the user to send to the holder.)
 #[postroom::test(seeds = 20)]
 fn the_name_of_a_lost_process_is_said_to_come_free(sim: Sim) {
-    /// The longest delay of a report of the store, and so of the end of the lease.
+    /// The maximum delay of a report from the store. So the end of the lease is also reported at most this late.
     const REPORT: Duration = Duration::from_millis(50);
     let (broker, [a, b, c]) = three(&sim);
     let first = b.host().spawn(Sink::default()).serve().unwrap().pid();

@@ -4,7 +4,7 @@ use super::*;
 use postroom::test::{Simulation, SimulationError};
 use std::sync::{Arc, Mutex};
 
-/// Returns a digest of a run with faults: the traffic of each node, and the time of the end.
+/// Returns a digest of a run with faults: the time at its end, and the traffic of each node.
 fn run(sim: &Sim) -> String {
     let (broker, nodes) = three(sim);
     let sink = nodes[0].host().spawn(Sink::default()).serve().unwrap();
@@ -48,7 +48,7 @@ fn a_failure_names_its_seed() {
     assert!(text.contains(&format!("failed with seed {}", failed.seed)), "{text}");
     assert!(text.contains(&format!("POSTROOM_SEED={} cargo test a bank", failed.seed)), "{text}");
     assert!(failed.message.contains("a message was lost"), "{text}");
-    // Almost all of the network's possible faults are removed.
+    // Almost all of the network's possible faults are removed from the schedule.
     let choices = text.split("smallest schedule found: ").nth(1).and_then(|text| text.split(' ').next());
     assert!(choices.and_then(|count| count.parse::<u32>().ok()).is_some_and(|count| count <= 3), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Many nodes: the cost of a node is counted in messages and bytes, not in time.
+//! Many nodes. The cost of a node is counted in messages and bytes, not in time.
 
 use super::*;
 use crate::JoinError;
@@ -8,11 +8,11 @@ use crate::session::KEEPALIVE;
 use postroom::test::Simulation;
 use std::sync::{Arc, Mutex};
 
-/// The time for which the idle cluster is observed: some keepalives, and some renewals of leases.
+/// The time for which the idle cluster is observed: several keepalives, and several renewals of leases.
 const WATCHED: Duration = Duration::from_secs(30);
 
 /// Returns the average cost of an idle node in [`WATCHED`], in a cluster of `count` nodes: messages and bytes to
-/// others, requests to the store and reports from it, turns of the driver, and how often the driver checks another
+/// others, requests to the store and reports from it, turns of the driver, and how many times the driver checks another
 /// node.
 fn idle_costs(sim: &Sim, count: usize) -> [u64; 6] {
     let broker = Broker::simulated(sim);
@@ -43,15 +43,15 @@ fn sizes() -> Vec<usize> {
 
 /// The messages from a node to each other node, and its requests to the store, do not depend on the number of nodes:
 /// there is one question and one answer for each keepalive of a session. The reports of the store to a node grow with
-/// that number, since each renewal of a lease is reported to all. Its driver checks a peer only when the peer has
-/// something to do, not in each of its turns.
+/// the number of nodes, since each renewal of a lease is reported to all. A node's driver checks a peer only when the
+/// peer has something to do, not in each of its turns.
 ///
 /// Mutation: make `Agenda::take` return all peers that have a timeout.
 #[test]
 fn the_cost_of_a_node_is_flat_for_each_other() {
     let rounds = WATCHED.as_secs() / KEEPALIVE.as_secs();
     let renewals = (WATCHED.as_millis() / Timing::default().renew.as_millis()) as u64;
-    // Two neighbours, each probed two and a half times a second.
+    // A node probes two neighbours, and each of them two and a half times a second.
     let probes = 5 * WATCHED.as_secs();
     for size in sizes() {
         let costs = Arc::new(Mutex::new([0; 6]));
@@ -63,7 +63,7 @@ fn the_cost_of_a_node_is_flat_for_each_other() {
         println!("{size} nodes, each: {turns} turns, {looks} looks at a peer");
         let (size, others) = (size as u64, size as u64 - 1);
         assert!(messages > 0 && messages <= 2 * (rounds + 1) * others, "{messages} messages");
-        // A few for each frame, in any number of turns.
+        // The driver may check a peer a few times for each frame, however many turns it has.
         assert!(looks > 0 && looks <= 3 * messages, "{looks} looks at a peer in {turns} turns");
         assert!(bytes <= 64 * messages, "{bytes} bytes");
         assert!(requests <= renewals + 1 + probes, "{requests} requests");
@@ -87,7 +87,7 @@ fn a_node_too_many_is_refused(sim: Sim) {
     broker.pass(Duration::from_secs(20));
     let members: Vec<_> = joined.iter().flatten().map(|cluster| cluster.members().len()).collect();
     assert_eq!(members, [1, 1]);
-    // Once one has left, there is room.
+    // Once one of the two members has left, there is room.
     let stays: Vec<_> = joined.into_iter().flatten().skip(1).collect();
     broker.pass(Duration::from_secs(10));
     let e = limited("e").join_async(&sim.node(), broker.connect()).wait().unwrap();

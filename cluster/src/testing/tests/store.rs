@@ -1,9 +1,9 @@
 //! The store is lost, or replaced by an older copy, while the nodes are running.
 //!
-//! The tests record to which processes names are granted, and with which tokens, since a replaced store has entries
-//! that do not count: see [`names`](crate::names). `names_survive…` was seen to fail within four seeds when tables
-//! begin at 1 (`Floor::first`), and when a node rejoins at once (`Driver::store_is_another`); and within two when a
-//! node that was already fenced does so (`Membership::expect`).
+//! The tests keep their own records of which processes are granted names, and with which tokens, since a replaced store
+//! has entries that do not count: see [`names`](crate::names). `names_survive…` was seen to fail within four seeds when
+//! tables begin at 1 (`Floor::first`), and when a node rejoins at once (`Driver::store_is_another`); and within two
+//! when a node that was already fenced does so (`Membership::expect`).
 
 use super::*;
 use crate::memory::StoreCopy;
@@ -12,12 +12,12 @@ use postroom::routing::Node;
 use postroom::test::sometimes;
 use std::sync::{Arc, Mutex};
 
-/// The time after the loss within which all views are right. The server is away for up to 14 s, so that nodes come back
-/// when their own leases are over but holders of others may still act; they rejoin 15 s after they have noticed, and
-/// see each other a few seconds later on a bad network.
+/// The time after the loss within which all views must be right. The server is away for up to 14 s, so nodes may come
+/// back after their own leases are over, while holders on other nodes may still act. They rejoin 15 s after they have
+/// noticed the loss, and see each other a few seconds later on a bad network.
 const CONVERGED: Duration = Duration::from_secs(60);
 
-/// The holders of a name, in the order in which it was granted. A new one is checked against the previous.
+/// The holders of a name, in the order in which it was granted. Each new holder is checked against the previous one.
 #[derive(Clone, Default)]
 struct Grants(Arc<Mutex<Vec<Grant>>>);
 
@@ -28,7 +28,8 @@ struct Grant {
 }
 
 impl Grants {
-    /// Records a grant. Checks that the token is larger, and that no earlier holder may act.
+    /// Records a grant. Checks that the token is larger than the previous one, and that the previous holder may no
+    /// longer act.
     fn granted(&self, token: Token, pid: Pid) {
         let mut grants = self.0.lock().unwrap();
         if let Some(Grant { token: before, holder }) = grants.last() {
@@ -171,8 +172,8 @@ fn at_work(sim: &Sim, times: usize) -> (SimulatedBroker, [SimulatedNode; 3], Gra
     (broker, nodes, grants)
 }
 
-/// Whether the store is lost or replaced, tokens grow, no name has two holders that may act, and all views are right
-/// again in time.
+/// Tokens grow, no name has two holders that may act, and all views are right again in time, whether the store is lost
+/// or replaced.
 #[postroom::test(seeds = 16)]
 fn names_survive_the_loss_of_the_store_and_an_older_copy(sim: Sim) {
     let (broker, nodes, grants) = at_work(&sim, 200);
@@ -180,7 +181,7 @@ fn names_survive_the_loss_of_the_store_and_an_older_copy(sim: Sim) {
     for _ in 0..2 {
         let copy = broker.copy_store();
         broker.faults(Faults { drop: 0.01, delay: Duration::from_millis(30), ..Faults::default() });
-        // So long that the leases in the copy have expired.
+        // Wait until the leases in the copy have expired.
         broker.pass(Duration::from_millis(16_000 + sim.random() % 20_000));
         let before = grants.count();
         replace(&broker, sim.chance(0.5).then_some(copy));
@@ -220,9 +221,9 @@ fn a_node_that_was_away_finds_another_store(sim: Sim) {
     assert!(grants.count() > 1);
 }
 
-/// The store is lost again before the nodes have come back, and a node joins that has not seen the old one. Views
-/// converge, and tokens have grown. A single holder per name is not guaranteed then: a node may come back into a
-/// store that was lost while it was not a member.
+/// The store is lost again before the nodes have come back, and a node joins that has not seen the old store. Views
+/// converge, and tokens have grown. A single holder per name is not guaranteed then: a node may come back into a store
+/// that was lost while the node was not a member.
 #[postroom::test(seeds = 12)]
 fn a_store_that_is_lost_again_and_again(sim: Sim) {
     let (broker, nodes, _) = at_work(&sim, 0);
