@@ -100,7 +100,7 @@ impl Customer {
     #[entry]
     async fn shop(&mut self, ctx: &mut Context<Self>) {
         for round in 0.. {
-            // Errors are ignored: a failed clerk is restarted soon, and a slow till is asked again later.
+            // Errors are ignored: a failed clerk is soon restarted, and a slow till is asked again later.
             let _ = self.clerk.serve_one(round * CUSTOMERS + self.number).await;
             if round % 10 == self.number % 10 {
                 let _ = self.till.pay(round).await;

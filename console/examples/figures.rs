@@ -1,5 +1,5 @@
-//! Measures the cost of the console: the time of an update with many processes, and the latency of messages with a page
-//! open and without a console.
+//! Measures the cost of the console: how long an update takes with many processes, and the latency of messages with a
+//! page open and without a console.
 //!
 //! `cargo run --release --package postroom-console --example figures -- 100000`
 //!
@@ -22,15 +22,15 @@ const ROUNDS: usize = 9;
 const MESSAGES: usize = 3_000;
 /// The pause between two messages.
 const PAUSE: Duration = Duration::from_millis(1);
-/// How long the console is open before the first message, so that its profile and its page are active.
+/// How long the console is open before the first message. By then its profile and its page are active.
 const CALM: Duration = Duration::from_millis(1_500);
-/// Number of processes that call others throughout.
+/// Number of processes that call other processes throughout the measurement.
 const BUSY: usize = 64;
 /// Number of processes that keep the workers busy with messages to each other.
 const FLOODERS: usize = 1_000;
 /// Number of messages in flight for each of these processes.
 const IN_FLIGHT: usize = 10;
-/// How often each view is requested.
+/// Number of times that each view is requested.
 const UPDATES: usize = 20;
 
 #[process]
@@ -109,7 +109,7 @@ impl Flooder {
     }
 }
 
-/// Starts the flood, which ends when the returned flag is set.
+/// Starts the flood. It ends when the returned flag is set.
 fn flood(runtime: &Runtime) -> Result<Arc<AtomicBool>, Box<dyn std::error::Error>> {
     let (everybody, over) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
     let flooder = |next| Flooder { everybody: everybody.clone(), next, over: over.clone() };
@@ -135,11 +135,12 @@ fn round(runtime: &Runtime) -> Result<Vec<Duration>, Box<dyn std::error::Error>>
     Ok(ages)
 }
 
-/// Prints percentiles of the ages: the median, the smallest and the largest value over all rounds.
+/// Prints percentiles of the ages. For each percentile, it prints the median, the smallest and the largest value over
+/// all rounds.
 fn measure(runtime: &Runtime, load: &str) -> Result<(), Box<dyn std::error::Error>> {
     let mut rounds = [Vec::new(), Vec::new()];
     for number in 0..ROUNDS {
-        // Each kind is first in half of the rounds.
+        // Each kind goes first in half of the rounds.
         for is_watched in [number.is_multiple_of(2), !number.is_multiple_of(2)] {
             let console = if is_watched { Some(Console::of(runtime).start()?) } else { None };
             let page = console.as_ref().map(|console| {

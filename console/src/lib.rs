@@ -12,15 +12,15 @@
 //! ```
 //!
 //! The console has its own thread and uses none of the runtime's workers, so it answers even when all of them are
-//! stuck. It inspects the runtime only when it is asked. Two more threads keep a statistical profile while someone uses
-//! it, and stop a minute after the last request for it. While no one asks, the console only records the most recent
-//! abnormal ends, stalls and dead letters. It is read-only unless [`Builder::controls`] allows more.
+//! stuck. It inspects the runtime only on request. Two more threads keep a statistical profile while someone uses it,
+//! and stop a minute after the last request for the profile. While there are no requests, the console only records the
+//! most recent abnormal ends, stalls and dead letters. It is read-only unless [`Builder::controls`] allows more.
 //!
 //! # Access
-//! Requests need a token, which is generated at startup or read from the file given to [`Builder::token_file`]. The URL
-//! contains it once, and the browser then receives a cookie; scripts send `Authorization: Bearer TOKEN`. The console
-//! listens on loopback, unless [`Builder::allow_remote`] allows other addresses. It speaks HTTP without TLS: put a
-//! proxy in front of it on any other address.
+//! Requests need a token, which is generated at startup or read from the file given to [`Builder::token_file`]. The
+//! browser sends the token once, in the URL, and then receives a cookie; scripts send `Authorization: Bearer TOKEN`.
+//! The console listens on loopback, unless [`Builder::allow_remote`] allows other addresses. It speaks HTTP without
+//! TLS: put a proxy in front of it on any other address.
 //!
 //! # Endpoints
 //! | path | content |

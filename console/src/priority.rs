@@ -1,7 +1,7 @@
 //! Lowers the priority of the console's busy threads below that of the program's threads.
 
-/// Increase of the nice value. A guess: the system then gives a console thread about a tenth of the time of another
-/// thread that never sleeps, so at worst the page is slow while all workers compute.
+/// Increase of the nice value. A guess: the system then gives a console thread about a tenth of the time that it gives
+/// another thread that never sleeps. So at worst the page is slow while all workers compute.
 #[cfg(target_os = "linux")]
 const NICER: i32 = 10;
 

@@ -54,7 +54,7 @@ impl Site {
         }
     }
 
-    /// Answers a request. Calls `is_watch` if the response is a watch, which lasts long.
+    /// Answers a request. Calls `is_watch` if the response is a watch, which may take longer than other responses.
     pub(crate) async fn answer(
         &self,
         request: &Request<Incoming>,

@@ -41,7 +41,7 @@ const LIMITS: Limits = Limits {
 };
 /// Maximum size of the headers in bytes.
 const HEADERS: usize = 64 << 10;
-/// How many abnormal ends, stalls and dead letters are kept, of each kind.
+/// Number of abnormal ends that are kept, and also of stalls and of dead letters.
 const INCIDENTS: usize = 1_000;
 /// Delay before retrying after `accept` fails, for example because no file descriptor is free.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -62,8 +62,8 @@ impl Console {
         self.address
     }
 
-    /// Returns the URL of the page, with the token. **Anyone who has it has access**: do not write it where others can
-    /// read it.
+    /// Returns the URL of the page, with the token. **Anyone who has this URL has access**: do not write it where
+    /// others can read it.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -186,8 +186,8 @@ mod tests {
     const ONE: Limits =
         Limits { connections: 1, headers_within: LONG, request_within: LONG, watch_within: LONG.saturating_mul(2) };
 
-    /// Checks that, with one connection at a time, the connection given to `first` ends and another one is then served.
-    /// `first` also receives the head of a request.
+    /// Checks that, if only one connection is served at a time, the connection given to `first` ends, and another one
+    /// is served after it. `first` also receives the head of a request.
     fn both_are_served(limits: Limits, path: &str, first: impl FnOnce(&mut TcpStream, &str) + Send + 'static) {
         let path = path.to_owned();
         soon(move || {

@@ -1,4 +1,4 @@
-//! Access control: the token, and checks of the host that a request addresses and of its origin.
+//! Access control: the token, and checks of a request's `Host` and `Origin`.
 
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use std::fmt::Write as _;

@@ -21,7 +21,7 @@ const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// Returns a body that streams the events of a view. The watch ends when the client stops reading.
 pub(crate) fn events(sight: Arc<Sight>, view: View, permit: OwnedSemaphorePermit) -> Body {
-    // One event at a time: the next one is made only after the last has been read.
+    // There is one event at a time: the next one is made only after the previous one has been read.
     let (mut sender, body) = Channel::<Bytes>::new(1);
     tokio::spawn(async move {
         let end = Instant::now() + LASTS;

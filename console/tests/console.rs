@@ -129,7 +129,7 @@ fn without_the_token_there_is_nothing_to_see() {
     }
     let with = get(&console, &format!("/?token={wrong}"), &[]);
     assert_eq!((with.status, with.header("set-cookie")), (401, None));
-    // The token in the URL is only accepted for the page.
+    // A token in the URL is accepted only for the page.
     assert_eq!(get(&console, &format!("/metrics?token={}", token(&console)), &[]).status, 401);
 }
 
@@ -177,7 +177,7 @@ fn only_the_page_and_scripts_may_act_and_only_if_the_program_says_so() {
         let refused = post(&reads, "/api/kill", clerks[0], &bearer(&reads));
         assert!(refused.status == 403 && refused.body.contains(".controls(true)"), "{}", refused.body);
         assert_eq!(post(&acts, "/api/kill", clerks[0], "").status, 401);
-        // Requests from a page elsewhere, whose browser sends the cookie, or from a page that hides its origin.
+        // A browser sends the cookie also with requests from pages elsewhere, and from pages that hide their origin.
         for origin in ["Origin: http://evil.example\r\n", "Origin: null\r\n", ""] {
             assert_eq!(post(&acts, "/api/kill", clerks[0], &format!("{cookie}{origin}")).status, 403, "{origin}");
         }
@@ -229,7 +229,8 @@ fn floods_are_cut_off_and_others_are_still_served() {
     let runtime = Runtime::new().unwrap();
     let console = Console::of(&runtime).start().unwrap();
     let address = console.address();
-    // Headers without an end, and a request line of a megabyte: the connection is closed, or the request refused.
+    // For headers without an end, and for a request line of a megabyte, the connection is closed or the request is
+    // refused.
     for flood in [format!("GET / HTTP/1.1\r\nHost: {address}\r\nX: {}", "x".repeat(1 << 20)), "x".repeat(1 << 20)] {
         let mut stream = TcpStream::connect(address).unwrap();
         let _ = stream.write_all(flood.as_bytes());
@@ -289,7 +290,7 @@ fn a_watch_reports_again_and_ends_with_its_reader() {
         }
         let ninth = ask(&console, "/api/watch?view=overview");
         assert_eq!(ninth.status, 503, "{}", ninth.body);
-        // A place is free once its reader has gone.
+        // A place is free once the reader of its watch has gone.
         drop(watches);
         eventually(|| {
             let mut stream = open();

@@ -22,7 +22,7 @@ mod perfetto;
 #[path = "outside/trace_view.rs"]
 mod trace_view;
 
-/// Returns the folder of the programs, or none if the tests are skipped.
+/// Returns the folder of the programs, or `None` if the tests are skipped.
 fn tools() -> Option<PathBuf> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
     if std::env::var("POSTROOM_CONSOLE_TOOLS").is_ok_and(|value| value == "skip") {
@@ -159,8 +159,8 @@ fn a_real_prometheus_counts_what_the_statistics_count() {
         let runtime = Runtime::new().unwrap();
         let folder = scratch("prometheus");
         let console = Console::of(&runtime).token_file(folder.join("token")).start().unwrap();
-        // The port was free a moment ago. If another program takes it first, Prometheus reports that and the test
-        // fails.
+        // The port is free at this moment. If another program takes it before Prometheus does, Prometheus reports that
+        // and the test fails.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let configuration = format!(
             "global: {{ scrape_interval: 1s }}\nscrape_configs:\n- job_name: postroom\n  authorization: {{ \
@@ -217,7 +217,7 @@ fn a_browser_shows_every_view() {
         unlucky.pid().join().wait();
         eventually(|| author.info().is_some_and(|info| info.state.to_string().starts_with("suspended")));
 
-        // Send messages for the profile while the browser looks.
+        // Send messages for the profile while the browser shows the page.
         let (alive, over) = channel::<()>();
         let stamped = clerks[0];
         let worker = std::thread::spawn(move || {

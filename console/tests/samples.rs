@@ -18,7 +18,7 @@ use std::time::Duration;
 #[process]
 struct Clerk;
 
-/// An error with a long text, whose `Display` can panic.
+/// An error with a long text. Its `Display` can panic.
 #[derive(Debug)]
 struct Hostile {
     panics: bool,
@@ -70,7 +70,7 @@ fn ask(console: &Console, path: &str) -> Value {
 #[cfg(target_os = "linux")]
 fn niceness(name: &str) -> Vec<i64> {
     let threads = std::fs::read_dir("/proc/self/task").expect("Linux lists the threads of a program");
-    // A thread that ends meanwhile no longer has a file.
+    // A thread that ends in the meantime no longer has a file.
     let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("stat")).ok());
     let named = stats.filter_map(|stat| {
         let (before, after) = stat.rsplit_once(')')?;
@@ -81,8 +81,8 @@ fn niceness(name: &str) -> Vec<i64> {
     named.collect()
 }
 
-/// The server thread and the thread that inspects all processes have much to do. Consoles of other tests have threads
-/// with the same names, which have the same priority once they run.
+/// The server thread and the thread that inspects all processes do much work, so they lower their priority. The
+/// consoles of other tests have threads with the same names; these have the same priority once they run.
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_with_much_to_do_give_way_to_those_of_the_program() {
@@ -245,7 +245,7 @@ fn a_wait_is_measured_where_messages_wait_and_nowhere_else() {
         }
         drop(go);
         eventually(|| matches!(measurement.look(), Waited::For(waited) if waited >= before));
-        // The measurement is not a message, so the process has not noticed it.
+        // The measurement is not a message, so the process has not counted it.
         assert_eq!(clerk.count(3).wait(), Ok(4));
         runtime.until_idle().unwrap();
         assert_eq!(clerk.pid().info().unwrap().messages, 4);
@@ -328,7 +328,8 @@ fn shares_waits_and_times_are_those_of_the_program() {
         }
         let row = |sort: &str| ask(&console, &format!("/api/processes?filter=busy&sort={sort}"))["rows"][0].clone();
         eventually(|| row("wait")["wait"].as_f64().is_some_and(|wait| wait > 0.02));
-        // The process has the worker, or has lost it to the watchdog; in both cases it counts as using a processor.
+        // The process has the worker, or the watchdog has taken it away. In both cases the process counts as using a
+        // processor.
         eventually(|| row("cpu")["cpu"].as_f64().is_some_and(|cpu| cpu > 0.5));
         eventually(|| {
             let overview = ask(&console, "/api/overview");

@@ -175,7 +175,7 @@ fn explain(recording: &Recording, message: &str) -> Explanation {
     explanation
 }
 
-/// Checks that the parts of each part add up to it.
+/// Checks that the sub-parts of each part add up to it.
 fn check(part: &Part) {
     let sum: Duration = part.parts.iter().map(|part| part.took).sum();
     assert!(part.parts.is_empty() || sum == part.took, "{part:#?}");
@@ -278,7 +278,8 @@ fn a_full_mailbox_is_named_with_what_its_process_did_meanwhile() {
         assert_eq!(suspended.took, explanation.whole.took, "{explanation}");
         let [behind] = &suspended.parts[..] else { panic!("{explanation}") };
         assert!(matches!(behind.cause, Cause::Behind { of, .. } if of.pid == printer.pid()), "{explanation}");
-        // One millisecond for each receipt printed meanwhile, except for the first and the last, which count in part.
+        // One millisecond for each receipt that was printed in the meantime; the first and the last one count only in
+        // part.
         assert!(ms(behind.count - 2) <= behind.took && behind.took <= ms(behind.count), "{explanation}");
         let remedy = explanation.remedy.expect("there is one");
         assert!(is_suspended(&remedy.without), "{explanation}");

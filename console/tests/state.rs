@@ -498,7 +498,7 @@ fn a_tap_needs_controls_and_is_shown_with_the_process() {
     });
 }
 
-/// A process in a long step describes itself only after that step. The console does not wait for it.
+/// A process in a long step describes itself only after that step. The console does not wait that long.
 #[test]
 fn the_console_does_not_wait_for_a_long_step() {
     soon(|| {

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// A clerk that can call another one, which never answers.
+/// A clerk that can call another clerk, which never answers.
 #[process]
 struct Clerk;
 
@@ -137,8 +137,8 @@ fn office(runtime: &Runtime) -> (Vec<Address<Clerk>>, Address<Printer>, Sender<(
     (clerks, printer, free)
 }
 
-/// Returns whether this can be the length of the printer's mailbox. Besides the three messages, it may contain the note
-/// with which the console measures how long a message waits.
+/// Returns whether this can be the length of the printer's mailbox. Besides the three messages, the mailbox may contain
+/// the note with which the console measures how long a message waits.
 fn is_queued(length: &Value) -> bool {
     [3, 4].contains(&length.as_u64().expect("a number"))
 }

@@ -56,7 +56,8 @@ use syn::Item;
 ///   `#[message(codec = "named")]`, they are encoded with their names: then nodes with different builds understand each
 ///   other if new fields have a `#[serde(default)]` or are an `Option`.
 /// * The type has no parameters: `Cache<String>` and `Cache<u64>` would have messages of the same name.
-/// * Of the protocols, those with `#[protocol(remote)]` are remote too. The messages of the others stay on their node.
+/// * Protocols that the process lists are remote too if they have `#[protocol(remote)]`. The messages of the other
+///   protocols stay on their node.
 ///
 /// # On `impl Protocol for Type`
 ///
@@ -106,9 +107,10 @@ pub fn process(options: TokenStream, item: TokenStream) -> TokenStream {
 /// address.
 ///
 /// Each method is a message; attributes below `#[message]` go to its type, and `#[message(Type)]` uses an existing
-/// type. The arguments are owned, and `replies: Replies<T>` may come last. Whether a method is `async`, or takes a
-/// context or a `Reply`, is up to each implementation. The trait remains an ordinary one. A process type implements it
-/// with `#[process] impl Storage for Disk`, and lists it on its own `#[process(protocols(Storage))] impl Disk`.
+/// type. The arguments are owned, and `replies: Replies<T>` may come last. Each implementation decides whether a method
+/// is `async`, and whether it takes a context or a `Reply`. The trait remains an ordinary one. A process type
+/// implements it with `#[process] impl Storage for Disk`, and lists it on its own block,
+/// `#[process(protocols(Storage))] impl Disk`.
 ///
 /// Options: `crate = path`, and `remote`, which lets its messages come from other nodes if the process lists the
 /// protocol in a `#[process(remote)]`. The requirements are described at [`process`](macro@process).
@@ -127,8 +129,8 @@ pub fn protocol(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | returns | nothing, or `Result<(), E>` | any owned type, or `!` |
 /// | the spawn returns | the `Address` | a `Running`, a future of the result |
 ///
-/// After a sync entry, the process serves messages until it is stopped. With an async entry, it serves them where the
-/// body says so, for example with `ctx.serve(self).await`, and ends when the body returns.
+/// After a sync entry, the process serves messages until it is stopped. With an async entry, the process serves
+/// messages where the body says so, for example with `ctx.serve(self).await`, and ends when the body returns.
 ///
 /// In a `#[process(remote)]`, `#[entry(local)]` hides an entry from other nodes.
 #[proc_macro_attribute]
@@ -176,7 +178,7 @@ pub fn signal(_: TokenStream, item: TokenStream) -> TokenStream {
     outside("signal", item)
 }
 
-/// Reports an attribute outside a `#[process] impl`. `#[process]` removes these attributes from its methods, so one
+/// Reports an attribute outside a `#[process] impl`. `#[process]` removes these attributes from its methods, so any
 /// that is expanded is in the wrong place.
 fn outside(name: &str, item: TokenStream) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
@@ -193,8 +195,8 @@ fn outside(name: &str, item: TokenStream) -> TokenStream {
 /// `fn main(runtime: &Runtime)`. Options: `workers = 4` (by default the value of `POSTROOM_WORKERS`, or one per core)
 /// and `crate = path`.
 ///
-/// When `main` returns, the runtime shuts down and discards queued messages. If it cannot start, the program prints the
-/// error and exits with status 2.
+/// When `main` returns, the runtime shuts down and discards queued messages. If the runtime cannot start, the program
+/// prints the error and exits with status 2.
 ///
 /// With the feature `tokio`, the runtime has its own reactor (`Builder::tokio`), for the processes and for `main`. A
 /// program with `#[tokio::main]` keeps that attribute, and builds its runtime inside `main`, with

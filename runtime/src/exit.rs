@@ -37,7 +37,7 @@ pub enum ExitReason {
 const _: () = assert!(size_of::<ExitReason>() <= 32);
 
 impl ExitReason {
-    /// Returns whether the end was regular: finished, stopped, or shut down.
+    /// Returns whether the process ended regularly: it finished, was stopped, or was shut down.
     pub fn is_normal(&self) -> bool {
         match self {
             Self::Normal | Self::Shutdown => true,

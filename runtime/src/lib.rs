@@ -340,23 +340,23 @@ pub mod __private {
     pub use crate::process::mail::Mail;
     #[cfg(feature = "test")]
     pub use crate::simulation::sim::{is_buggified, note_sometimes};
-    /// Used by the derives of remote messages, so that user crates need no dependency on serde.
+    /// The derives of remote messages use this, so that user crates need no dependency on serde.
     #[cfg(feature = "serde")]
     pub use serde;
     // Used by the hostile-user tests.
     pub use crate::sync::thread_kind::ThreadKind;
     pub use crate::util::panics::{caught, ran_on};
-    // Used by the threads of a cluster, which must not run user code.
+    // Lets the threads of a cluster hand user code to another thread, since they must not run it themselves.
     pub use crate::util::notifiers::run as run_users_code;
 
-    /// Returns false: without the feature `test` nothing misbehaves.
+    /// Returns false, since nothing misbehaves without the feature `test`.
     #[cfg(not(feature = "test"))]
     #[inline]
     pub fn is_buggified(_file: &str, _line: u32) -> bool {
         false
     }
 
-    /// Does nothing: without the feature `test` nothing is required of a run.
+    /// Does nothing, since nothing is required of a run without the feature `test`.
     #[cfg(not(feature = "test"))]
     #[inline]
     pub fn note_sometimes(_holds: bool, _what: &str) {}
@@ -383,7 +383,7 @@ pub mod __private {
 
 /// Returns whether the program should misbehave here: write `if buggify!() { … }` in program code, for its simulated
 /// tests. Each place is active in a quarter of the runs, and then returns true a quarter of the time (like
-/// FoundationDB's `BUGGIFY`). Outside of a simulation, and without the feature `test`, the result is `false`.
+/// FoundationDB's `BUGGIFY`). The result is `false` outside of a simulation, and always without the feature `test`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __buggify {
@@ -392,8 +392,8 @@ macro_rules! __buggify {
     };
 }
 
-/// Requires that the condition holds in at least one run of a simulated test: a rare path that no seed reaches proves
-/// nothing. Write `sometimes!(retries > 0, "a transfer is retried")` in the test or in its processes.
+/// Requires that the condition holds in at least one run of a simulated test. So a test does not pass merely because no
+/// seed reaches a rare path. Write `sometimes!(retries > 0, "a transfer is retried")` in the test or in its processes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sometimes {

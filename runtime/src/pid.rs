@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-/// The number of bits of a PID that identify a process among those of one slot.
+/// The number of bits of a PID that identify a process among those that its slot has carried.
 pub(crate) const GENERATION_BITS: u32 = 36;
 /// The number of bits of a PID that identify a slot of a program.
 pub(crate) const SLOT_BITS: u32 = 28;
@@ -17,7 +17,7 @@ pub(crate) const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
 /// Marks a generation as that of an alias, whose slot is an entry of the alias table.
 const POINTING: u64 = 1 << (GENERATION_BITS - 1);
 
-/// The largest generation of a process, and the largest number of an alias; a slot whose generations are used up is
+/// The largest generation of a process, and the largest number of an alias. A slot that has used up its generations is
 /// retired.
 pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 
@@ -25,7 +25,7 @@ pub(crate) const LAST_GENERATION: u64 = POINTING - 1;
 ///
 /// A PID is `Copy`, compares and hashes as a number, and is never reused while its node lives: the slot of an ended
 /// process gets a new generation before it is reused. Finding the process costs an index and two comparisons. All parts
-/// are compared, so a PID with any wrong part, which parsing can produce, identifies no process.
+/// are compared. So if any part of a PID is wrong, as can happen when one is parsed, it identifies no process.
 ///
 /// | part | bits | meaning |
 /// |---|---|---|
@@ -93,7 +93,7 @@ impl Pid {
         self.place
     }
 
-    /// Returns the node, a run of a program, that the process lives on.
+    /// Returns the node that the process lives on. A node is one run of a program.
     #[inline]
     pub fn node(self) -> NodeId {
         NodeId(NonZeroU64::new(self.place.get() >> HOST_BITS).expect("a PID is made from a node id"))
@@ -145,8 +145,8 @@ impl Pid {
         self.slot_and_generation & GENERATION_MASK
     }
 
-    /// Returns whether the PID is an alias of the process that currently serves: a restarted child, a member of a
-    /// pool.
+    /// Returns whether the PID is an alias of the process that currently serves, such as a restarted child or a member
+    /// of a pool.
     ///
     /// Messages go to that process; [`stop`](Pid::stop), [`join`](Pid::join), [`info`](Pid::info) and similar
     /// operations apply to the child itself or, for a pool, to the pool's own process. The cost is one test of the
@@ -164,7 +164,7 @@ impl Pid {
 
 /// The place of a process, for modules that do not know about slots.
 pub(crate) trait Resident: Sync {
-    /// Returns the PID of the process in that place, or of the last one there.
+    /// Returns the PID of the process in that place, or of the last process that was in it.
     fn resident(&self) -> Option<Pid>;
 }
 

@@ -7,7 +7,7 @@ use crate::pid::Pid;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Signal {
-    /// The process was asked to end, and may clean up first.
+    /// The process was asked to end. It may clean up first.
     Cancel(Cancel),
     /// A process that this one monitors has ended.
     Down(Down),
@@ -39,7 +39,7 @@ pub struct Down {
 }
 
 impl Down {
-    /// Creates the report of a monitor, for a process that is driven by hand.
+    /// Creates the report that a monitor sends, for a process that is driven by hand.
     pub fn of(monitor: Monitor, reason: ExitReason) -> Self {
         Self { pid: monitor.pid, reason, monitor }
     }

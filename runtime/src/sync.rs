@@ -1,10 +1,9 @@
-//! The single source of synchronization primitives: atomics, cells, locks, threads, and queues shared by several
-//! threads.
+//! The single source of synchronization primitives: atomics, cells, locks, threads, and shared queues.
 //!
 //! Every module in which threads interact takes its primitives from here, so that a model checker can replace them: the
-//! package `tests/models` compiles the same modules against its own `sync`, which is made of loom's types. There, the
-//! deque and the queues are stand-ins (crossbeam's are not loom-aware). Where a lock would hide a lost wake-up, a
-//! stand-in has the orderings of the real queue, and a plain atomic index tells whether it is empty.
+//! package `tests/models` compiles the same modules against its own `sync`, which is made of loom's types. In that
+//! `sync`, the deque and the queues are stand-ins, since crossbeam's are not loom-aware. Where a lock would hide a lost
+//! wake-up, a stand-in has the orderings of the real queue, and a plain atomic index tells whether it is empty.
 
 mod barrier;
 #[cfg(feature = "chaos")]
@@ -36,9 +35,9 @@ pub(crate) use crossbeam_queue::SegQueue;
 pub(crate) use crossbeam_utils::CachePadded;
 pub(crate) use thread_kind::ThreadKind;
 
-/// A cell whose owner is determined by a protocol (a token, the end of a queue) that the compiler cannot see.
+/// A cell whose owner is determined by a protocol that the compiler cannot see, such as a token or the end of a queue.
 ///
-/// The closures delimit each access, so that a model checker detects overlapping ones.
+/// The closures delimit each access, so that a model checker detects overlapping accesses.
 #[repr(transparent)]
 #[derive(Debug)]
 pub(crate) struct OwnedCell<T>(std::cell::UnsafeCell<T>);
@@ -56,7 +55,7 @@ impl<T> OwnedCell<T> {
     }
 }
 
-/// Locks `mutex`, even if a thread panicked while holding it: no lock here guards state that a panic can leave
+/// Locks `mutex`, even if a thread panicked while holding it. No lock of this crate guards state that a panic can leave
 /// inconsistent.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -75,8 +74,8 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Starts a thread named `name`. (A zero byte in the name becomes a space: the system would end the name there, and the
-/// standard library panics on one.)
+/// Starts a thread named `name`. (A zero byte in the name becomes a space, because the system would end the name at
+/// that byte, and the standard library panics if there is one.)
 pub(crate) fn spawn_thread(
     kind: ThreadKind,
     name: String,

@@ -14,7 +14,7 @@ pub(super) struct Ends {
     ends: IncidentList<End>,
     stalls: IncidentList<StallRow>,
     dead_letters: IncidentList<Lost>,
-    /// Number of incidents that are in none of the lists because another thread was writing to their place.
+    /// Number of incidents that are missing from the lists because another thread was writing to their place.
     missed: usize,
 }
 
@@ -40,7 +40,7 @@ struct End {
     reason: String,
     /// The method in which the process failed.
     method: Option<String>,
-    /// The processes that were linked with it, and those that monitored it.
+    /// The processes that were linked with this one, and those that monitored it.
     told: Vec<Pid>,
     supervised: bool,
 }

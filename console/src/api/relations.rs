@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of children, and of waiting processes, that are listed for a process.
+/// Maximum number of children that are listed for a process, and of processes that wait for it.
 const RELATED: usize = 100;
 /// Maximum length of a chain of waits that is followed.
 const LONGEST_CHAIN: usize = 64;
@@ -19,7 +19,7 @@ const LONGEST_CHAIN: usize = 64;
 #[derive(Serialize)]
 pub(super) struct ProcessView {
     row: ProcessRow,
-    /// Why the process waits: first the process that it waits for, then the process that this one waits for, and so on
+    /// Why the process waits: first the process that it waits for, then the one that that process waits for, and so on
     /// to the end.
     chain: Vec<Link>,
     /// Whether the chain leads back to itself, in which case none of its processes can continue.
@@ -145,7 +145,7 @@ pub(super) fn tree(host: Host) -> Tree {
 pub(super) struct Waits {
     /// Number of processes that wait for exactly one other process.
     total: usize,
-    /// The awaited processes, those with the most processes behind them first.
+    /// The awaited processes. Those with the most processes behind them come first.
     rows: Vec<Awaited>,
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Time limit for a process to describe itself, so that a view of a process in a long step does not take long.
+/// Time limit for a process to describe itself, so that a process in a long step does not delay its view.
 const WITHIN: Duration = Duration::from_millis(100);
 
 #[derive(Default, Serialize)]
@@ -18,7 +18,7 @@ pub(super) struct ShownState {
     why: Option<String>,
 }
 
-/// Asks a process for its state. Returns none if its type does not show it or the process is not alive.
+/// Asks a process for its state. Returns `None` if its type does not allow that, or if the process is not alive.
 pub(super) async fn look(pid: Pid) -> Option<ShownState> {
     let why = |why| Some(ShownState { why: Some(why), ..ShownState::default() });
     match timeout(WITHIN, pid.describe()).await {

@@ -29,7 +29,7 @@ pub(crate) struct TypeTotals {
     /// Messages waiting in all mailboxes of the type.
     pub(crate) queued: u64,
     pub(crate) longest_mailbox: u64,
-    /// For each of [`DEPTHS`], the number of mailboxes whose length does not exceed it.
+    /// For each of [`DEPTHS`], the number of mailboxes that are no longer than that.
     #[serde(skip)]
     pub(crate) depths: [u64; DEPTHS.len()],
 }
@@ -95,7 +95,7 @@ struct Quantiles {
 
 #[derive(Serialize)]
 struct MethodRow {
-    /// Empty for steps without a message, which handle answers, timers and signals.
+    /// Empty for steps without a message: those that handle answers, timers and signals.
     method: String,
     cpu: f64,
     /// Number of messages timed over the last minute.

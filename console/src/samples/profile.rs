@@ -27,7 +27,7 @@ type TypeAndMethod = (&'static str, &'static str);
 #[derive(Default)]
 struct Window {
     looks: u64,
-    /// How often each method was seen running. The method is empty for steps without a message.
+    /// Number of times that each method was seen running. The method is empty for steps without a message.
     busy: BTreeMap<TypeAndMethod, u64>,
     busy_processes: HashMap<Pid, u32>,
     handling: BTreeMap<TypeAndMethod, Histogram>,
@@ -56,9 +56,9 @@ pub(crate) struct Profile {
     totals: Totals,
     /// Indexed by thread.
     since: BTreeMap<usize, Since>,
-    /// Indexed by worker: what the worker ran in the last samples, oldest first.
+    /// Indexed by worker: what the worker ran in the most recent samples, oldest first.
     lanes: Vec<VecDeque<Option<&'static str>>>,
-    /// How many seconds a message waited, according to the last measurement, and when that was taken.
+    /// How many seconds a message waited, according to the most recent measurement, and when that measurement was made.
     waits: HashMap<Pid, (f64, Instant)>,
     rates: HashMap<Pid, u64>,
     messages: HashMap<Pid, u64>,
@@ -119,7 +119,7 @@ impl Profile {
         }
     }
 
-    /// Clears everything except the totals, because no one is looking.
+    /// Clears everything except the totals, because no one is using the profile.
     pub(super) fn rest(&mut self) {
         let totals = std::mem::take(&mut self.totals);
         *self = Self { totals, ..Self::new(self.lanes.len()) };
@@ -169,7 +169,7 @@ impl Profile {
         }
     }
 
-    /// Records how long a message to a process has waited, when the wait is over.
+    /// Records how long a message to a process has waited, once the wait has ended.
     pub(super) fn waited(&mut self, at: Instant, process: &'static str, pid: Pid, waited: Duration) {
         let key = name_of(&self.now.waiting, process);
         self.now.waiting.entry(key).or_default().add(waited);

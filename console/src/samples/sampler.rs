@@ -1,8 +1,8 @@
 //! The threads that measure while someone uses the console: one samples the runtime's threads a hundred times per
 //! second, the other inspects all processes once per second.
 //!
-//! The first thread does little and keeps its normal priority, because with a lower one it would sample only the
-//! moments at which it gets a processor, and its shares would be biased. The second has much to do, and lowers its
+//! The first thread does little work and keeps its normal priority: with a lower one it would sample only the moments
+//! at which it gets a processor, and its shares would be biased. The second thread does much work, and lowers its
 //! priority.
 
 use super::profile::Profile;
@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_millis(10);
 const ROUND: Duration = Duration::from_secs(1);
 /// How long the threads continue after the last request for the profile.
 const LASTS: Duration = Duration::from_secs(60);
-/// Number of the longest mailboxes, in which waits are measured first.
+/// Number of mailboxes, the longest ones, in which waits are measured first.
 const LONGEST: usize = 100;
 /// Number of other mailboxes of each type in which waits are measured.
 const OF_EACH_TYPE: usize = 32;
@@ -185,11 +185,11 @@ fn begin_round(host: Host, shared: &Shared, round: usize) {
         Some(Measurement { pid: info.pid, process: info.process, measurement })
     };
     let begun: Vec<_> = chosen.filter_map(begin).take(MOST.saturating_sub(measured.len())).collect();
-    // Locked only now, so that the sampling thread is not delayed.
+    // The lock is taken only now, so that the sampling thread is not delayed.
     lock(&shared.measurements).extend(begun);
 }
 
-/// Chooses mailboxes that are not empty: the longest, and some of each type, different ones in each round.
+/// Chooses mailboxes that are not empty: the longest ones, and some for each type, which differ from round to round.
 fn choose(processes: &[ProcessInfo], round: usize) -> Vec<&ProcessInfo> {
     let mut by_type: BTreeMap<&str, Vec<&ProcessInfo>> = BTreeMap::new();
     let mut filled: Vec<_> = processes.iter().filter(|info| info.mailbox > 0).collect();
@@ -225,8 +225,8 @@ mod tests {
         soon(sample_while_someone_looks);
     }
 
-    /// Sets how long the sampler continues after a request, to forever or to zero, so that no thread has to meet a
-    /// deadline.
+    /// Sets how long the sampler continues after a request. The tests use forever and zero, so that no thread has to
+    /// meet a deadline.
     fn set_lasts(samples: &Samples, lasts: Duration) {
         lock(&samples.shared.state).lasts = lasts;
         samples.shared.changed.notify_all();
@@ -235,15 +235,15 @@ mod tests {
     fn sample_while_someone_looks() {
         let runtime = Runtime::builder().workers(1).build().expect("it is built");
         let samples = Samples::start_for(runtime.host(), Duration::MAX).expect("a thread");
-        // These checks do not request the profile themselves. A sampler that starts late is not detected, but a correct
-        // one never fails the test.
+        // These checks do not request the profile themselves. They cannot detect a sampler that starts late, but a
+        // correct sampler never fails the test.
         let (is_wanted, has_sampled) =
             (|| lock(&samples.shared.state).looked.is_some(), || lock(&samples.shared.profile).has_looked());
         thread::sleep(5 * EVERY);
         assert!(!is_wanted() && !has_sampled());
         drop(samples.look());
         until(has_sampled);
-        // The sampler clears its state and goes to sleep.
+        // After this, the sampler clears its state and goes to sleep.
         set_lasts(&samples, Duration::ZERO);
         until(|| !is_wanted() && !has_sampled());
         thread::sleep(5 * EVERY);

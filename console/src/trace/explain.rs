@@ -14,7 +14,7 @@ const SLOWEST_OF_TYPE: usize = 5;
 
 /// A recording, indexed by message, process and thread; see [`Analysis::of`](Self::of).
 ///
-/// Takes about as much memory as the recording, which can be dropped.
+/// Takes about as much memory as the recording. The recording itself can then be dropped.
 #[derive(Debug)]
 pub struct Analysis {
     /// One index for each sample, or a single one if the recording has no samples.
@@ -37,10 +37,10 @@ pub struct Explanation {
     pub remedy: Option<Remedy>,
     /// Whether a process awaited the answer. If not, the total time ends when the message has been handled.
     pub is_call: bool,
-    /// Whether the message was finished. If not, the recording or its sample ended first, and the total time ends
-    /// there.
+    /// Whether the message was finished. If not, the recording or its sample ended first, and the total time ends at
+    /// that moment.
     pub is_finished: bool,
-    /// How many records of the recording were lost. Time that they would have explained is [`Cause::Unknown`].
+    /// Number of lost records of the recording. Time that they would have explained is [`Cause::Unknown`].
     pub lost: u64,
 }
 
@@ -114,7 +114,7 @@ impl Analysis {
         let mut all: Vec<TypeTimes> = types
             .into_iter()
             .map(|((to, message), mut times)| {
-                // Of messages that took equally long, the first one sent comes first in the list.
+                // If several messages took equally long, the one sent first is listed first.
                 times.sort_unstable_by_key(|&(took, flow)| (took, Reverse(flow)));
                 let at = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1].0;
                 let slowest = times.iter().rev().take(SLOWEST_OF_TYPE);
@@ -179,11 +179,11 @@ impl Index {
     }
 }
 
-/// Finds the cause whose removal would have shortened the total time most.
+/// Finds the cause whose removal would have shortened the total time the most.
 fn remedy(whole: &Interval) -> Option<Remedy> {
     let (mut causes, mut lengths) = (Vec::new(), HashMap::new());
     whole.causes(&mut causes, &mut lengths);
-    // Removing a cause saves at most the time that it took. The sort is stable: of two causes that save the same, the
+    // Removing a cause saves at most the time that it took. The sort is stable: if two causes save the same time, the
     // outer one is chosen.
     causes.sort_by_key(|cause| Reverse(lengths[cause]));
     let mut best: Option<(Cause, u64)> = None;

@@ -104,7 +104,7 @@ pub(super) struct Index {
     numbers: HashMap<Pid, Number>,
     processes: Vec<ProcessHistory>,
     threads: Vec<Vec<ThreadSlice>>,
-    /// When workers were taken from steps that did not end, and the processes of those steps.
+    /// When a worker was taken from a step that did not end, and the process of that step.
     pub(super) taken_over: Vec<(Point, Number)>,
     /// The time from which the records of all threads are complete.
     pub(super) complete_from: u64,
@@ -113,7 +113,7 @@ pub(super) struct Index {
     length: u64,
 }
 
-/// Sets the end of the last of several periods, if that period has no end yet.
+/// Ends the last of several periods at `point`, if that period has no end yet.
 fn close(last: Option<&mut Option<Point>>, point: Point) {
     if let Some(ended) = last {
         ended.get_or_insert(point);
@@ -171,7 +171,8 @@ impl Index {
         }
     }
 
-    /// Adds an event. `answers` has the flows of the calls that are not answered yet, by the flows of their answers.
+    /// Adds an event. For each call whose answer has not been taken yet, `answers` maps the flow of the answer to the
+    /// flow of the call.
     fn add(&mut self, point: Point, moment: Moment, answers: &mut HashMap<u32, u32>) {
         let thread = moment.thread;
         match moment.what {

@@ -1,4 +1,4 @@
-//! Tests on random recordings: whatever the events are, the parts of a message's time add up to the whole.
+//! Tests on random recordings: no matter what the events are, the parts of a message's time add up to the whole.
 
 use super::explain::Analysis;
 use super::moment::{Legend, Moment, Then, TracedThread, What};
@@ -121,7 +121,7 @@ fn invent(dice: &mut Dice, is_damaged: bool) -> (Vec<Moment>, Legend) {
     (moments, Legend { types: names.to_vec(), threads, lost, length })
 }
 
-/// Checks that the parts of each part add up to it. Returns the number of parts.
+/// Checks that the sub-parts of each part add up to it. Returns the number of parts.
 fn check(part: &Part) -> usize {
     let sum: Duration = part.parts.iter().map(|part| part.took).sum();
     assert!(part.parts.is_empty() || sum == part.took, "{part:#?}");

@@ -6,7 +6,7 @@ use super::part::{Cause, Part};
 use postroom::Pid;
 use std::time::Duration;
 
-/// Names of types: those of the processes, and from index 4 those of the messages to them.
+/// Names of types: first those of the processes, and from index 4 those of their messages.
 const TYPES: [&str; 7] = ["Stuck", "Clerk", "Till", "Bank", "StuckSpin", "ClerkStamp", "TillPay"];
 
 fn pid(number: u32) -> Pid {

@@ -1,7 +1,8 @@
-//! Perfetto's packets: one for each track, for each end of a slice, and for each instant and counter value.
+//! Perfetto's packets: one for each track, for the beginning and the end of each slice, and for each instant and
+//! counter value.
 //!
 //! The field numbers are those of `TracePacket`, `TrackDescriptor`, `TrackEvent`, `DebugAnnotation` and `InternedData`
-//! in Perfetto's `protos/perfetto/trace`. Names are interned: a packet defines the names that it is the first to use.
+//! in Perfetto's `protos/perfetto/trace`. Names are interned: the first packet that uses a name also defines it.
 
 use super::protobuf::ProtobufMessage;
 use std::collections::HashMap;

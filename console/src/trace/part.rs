@@ -47,7 +47,7 @@ pub enum Cause {
     Running {
         /// The process.
         process: TracedProcess,
-        /// The type of the message that it handled; none if it ran its entry or a continuation.
+        /// The type of the message that the process handled; none if it ran its entry or a continuation.
         message: Option<&'static str>,
     },
     /// A process was ready, but no worker ran it.
@@ -118,8 +118,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Returns whether a change to the program could remove this cause. A cause that only contains others cannot be
-    /// removed by itself.
+    /// Returns whether a change to the program could remove this cause. A cause that only contains other causes cannot
+    /// be removed by itself.
     pub(super) fn is_removable(&self) -> bool {
         !matches!(
             self,
@@ -128,7 +128,7 @@ impl Cause {
     }
 }
 
-/// A part of the time that a call took. The times of its own parts, if any, add up to its time.
+/// A part of the time that a call took. If it has sub-parts, their times add up to its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Part {
@@ -136,9 +136,9 @@ pub struct Part {
     pub cause: Cause,
     /// Duration of the part.
     pub took: Duration,
-    /// How often the cause occurred; for [`Cause::Behind`], the number of messages.
+    /// Number of times that the cause occurred; for [`Cause::Behind`], the number of messages.
     pub count: u64,
-    /// The parts of this part, in order of first occurrence; empty if it is not divided.
+    /// The sub-parts, in order of first occurrence; empty if this part is not divided.
     pub parts: Vec<Part>,
 }
 
@@ -151,7 +151,7 @@ impl Part {
         let least = longest.get(most).map_or(Duration::ZERO, |next| *next + Duration::from_nanos(1));
         let is_shown = |part: &&Part| part.took >= least && part.took.as_nanos() * 100 >= whole.as_nanos();
         let (shown, others): (Vec<_>, Vec<_>) = self.parts.iter().partition(is_shown);
-        // A single other part is shown too, since a summary would take as many lines.
+        // If there is only a single other part, it is shown too, since a summary would take as many lines.
         if others.len() == 1 { (self.parts.iter().collect(), Vec::new()) } else { (shown, others) }
     }
 }
@@ -186,7 +186,8 @@ pub(super) struct Interval {
     pub(super) to: u64,
     /// Consecutive intervals that fill this one.
     pub(super) parts: Vec<Interval>,
-    /// Activities in parallel with this interval, which would have taken this time if the interval had been shorter.
+    /// Activities in parallel with this interval. Even if the parts of the interval had been shorter, these would have
+    /// taken as long as they did.
     pub(super) beside: Vec<Interval>,
 }
 
@@ -250,7 +251,7 @@ pub(super) fn sum(intervals: &[Interval]) -> u64 {
     intervals.iter().map(Interval::length).sum()
 }
 
-/// Merges parts with the same cause, and removes those without length.
+/// Merges parts that have the same cause, and removes parts of length zero.
 fn merged(parts: impl IntoIterator<Item = Part>) -> Vec<Part> {
     let mut all: Vec<Part> = Vec::new();
     let mut places = std::collections::HashMap::new();

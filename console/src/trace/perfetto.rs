@@ -11,8 +11,8 @@ use postroom::Pid;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 
-/// Minimum interval in nanoseconds between two values of a counter. More values would not be visible, yet fill half of
-/// the file.
+/// Minimum interval in nanoseconds between two values of a counter. More values would not be visible, but would fill
+/// half of the file.
 const COUNT_EVERY: u64 = 100_000;
 
 /// Tracks that contain other tracks.
@@ -395,7 +395,7 @@ impl<'a, W: Write> Writer<'a, W> {
         open.drain(keep..).try_for_each(|_| self.packets.end(at, track_of(thread)))
     }
 
-    /// Returns the track of a process, which is defined on first use; none if processes have no tracks.
+    /// Returns the track of a process, or `None` if processes have no tracks. The track is defined on first use.
     fn process(&mut self, process: Pid) -> Result<Option<u64>, Refused> {
         if !self.with_processes {
             return Ok(None);

@@ -32,12 +32,12 @@ const LONGEST: u64 = 10_000;
 const MEMORY: usize = 64 << 20;
 /// Maximum number of message types listed.
 const MAX_TYPES: usize = 100;
-/// Maximum number of parts listed for a part, and of steps for a path; the longest ones are listed.
+/// Maximum number of sub-parts listed for a part, and of steps listed for a path. The longest ones are listed.
 const MAX_PARTS: usize = 20;
 /// Maximum number of chunks of a download that wait for the client.
 const PIECES: usize = 4;
 
-/// The last recording of a console.
+/// The most recent recording of a console.
 #[derive(Clone, Default)]
 pub(crate) struct LastRecording {
     state: Arc<Mutex<RecordingState>>,
@@ -61,8 +61,8 @@ struct Made {
 }
 
 impl LastRecording {
-    /// Answers requests about the recording; returns `None` for other paths. `refused` returns the response for a
-    /// request that is not allowed to perform actions.
+    /// Answers requests about the recording. Returns `None` for other paths. `refused` returns the refusal, if the
+    /// request is not allowed to perform actions.
     pub(crate) fn answer(
         &self,
         host: Host,
@@ -88,7 +88,7 @@ impl LastRecording {
     }
 
     fn set(&self, state: RecordingState) {
-        // The old state may be large, so it is dropped after the lock is released.
+        // The old state may be large, so it is dropped only after the lock has been released.
         let _old = std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), state);
     }
 

@@ -1,28 +1,29 @@
-//! Why was this slow? Breaks down the time of one message along its causal path.
+//! Explains why a message was slow, by breaking down its time along its causal path.
 //!
 //! A process does one thing at a time, so its time is a line of slices with gaps between them. A gap ended because
 //! something happened on another line: a called process answered, or a mailbox got room. So the walk follows a line
-//! from its end to its beginning. At the end of a gap that an answer ended, it leaves the line for the call, and
-//! returns to it where the call was sent. What the process did between that send and the gap happened *beside* the
-//! call, and is not on the path. The result is a tree of intervals, in which the parts of each interval fill it
-//! exactly.
+//! from its end to its beginning. If an answer ended a gap, the walk leaves the line at the end of the gap, follows the
+//! call, and returns to the line at the point where the call was sent. What the process did between that send and the
+//! gap happened *beside* the call, and is not on the path. The result is a tree of intervals, in which the parts of
+//! each interval fill it exactly.
 //!
-//! The time without a cause is computed on the tree: an interval becomes as long as the sum of its parts, but not
-//! shorter than what happened beside it. Everything else is assumed to take as long as it did.
+//! The time that the message would have taken without a certain cause is computed on the tree: an interval becomes as
+//! long as the sum of its parts, but not shorter than what happened beside it. Everything else is assumed to take as
+//! long as it did.
 
 use super::index::{Handling, Index, Number, Point, Slice, Suspension, TracedMessage, Wake};
 use super::moment::Then;
 use super::part::{Cause, Interval, TracedProcess, sum};
 
-/// Maximum depth of the walk, in nested calls and full mailboxes. Chains are usually shorter; the rest of a longer one
-/// becomes a single part.
+/// Maximum depth of the walk, in nested calls and full mailboxes. Chains are usually shorter; the rest of a longer
+/// chain becomes a single part.
 const MAX_DEPTH: usize = 64;
-/// Maximum number of intervals in an explanation. It bounds time and memory, and is more than anyone reads.
+/// Maximum number of intervals in an explanation. The limit bounds time and memory, and is more than anyone reads.
 const MAX_INTERVALS: usize = 50_000;
 
 pub(super) struct Walk<'a> {
     index: &'a Index,
-    /// The messages that are being broken down, each one nested in the one before.
+    /// The messages that are being broken down. Each one is nested in the one before it.
     path: Vec<u32>,
     /// Current depth of the walk in calls, full mailboxes, and the activities beside them.
     depth: usize,
@@ -58,7 +59,7 @@ impl<'a> Walk<'a> {
         let name = self.index.legend.name(message.of);
         let cause = Cause::Message { to: by, message: name };
         let stop = match () {
-            // The message may have been handled, and the record of its handling lost.
+            // The message may have been handled, and the record of its handling may be lost.
             () if message.began.is_none() && self.index.legend.lost > 0 => Some(Cause::Unknown),
             () if self.path.contains(&flow) => Some(Cause::Cycle),
             () if self.is_deep() => Some(Cause::Remainder),
@@ -88,7 +89,8 @@ impl<'a> Walk<'a> {
         self.interval(cause, from, to, parts)
     }
 
-    /// Returns what a process did between two points, by message: those that it handled, and the time between them.
+    /// Returns what a process did between two points, divided into the messages that it handled and the time between
+    /// them.
     fn busy(&mut self, process: Number, from: Point, to: Point) -> Vec<Interval> {
         let handlings = &self.index.process(process).handlings;
         let first = handlings.partition_point(|handling| handling.ended.is_some_and(|ended| ended <= from));
@@ -141,7 +143,7 @@ impl<'a> Walk<'a> {
         intervals
     }
 
-    /// Adds the last part of a slice, which ends at `at`, and returns where that part begins.
+    /// Adds the last part of a slice, up to `at`. Returns where that part begins.
     fn slice(&mut self, process: Number, slice: Slice, from: Point, at: Point, told: &mut Vec<Interval>) -> Point {
         let known = self.index.process(process);
         let blocked = known.blocked[..known.blocked.partition_point(|(began, _)| *began < at)].last();
@@ -166,8 +168,8 @@ impl<'a> Walk<'a> {
         begin
     }
 
-    /// Adds a gap between two slices, which ends at `at`. Returns where the added time begins: at the beginning of the
-    /// gap, or at the send of the call whose answer ended it.
+    /// Adds a gap between two slices, up to `at`. Returns where the added time begins: at the beginning of the gap or,
+    /// if an answer ended the gap, at the send of that call.
     fn gap(
         &mut self,
         process: Number,
@@ -217,7 +219,7 @@ impl<'a> Walk<'a> {
         told.push(interval);
     }
 
-    /// Adds a gap in which the process waited for a timer, which fired `late` nanoseconds late.
+    /// Adds a gap in which the process waited for a timer. The timer fired `late` nanoseconds late.
     fn slept(&mut self, gap: &Gap, fired: Point, late: u64, told: &mut Vec<Interval>) {
         let due = self.index.at(fired).saturating_sub(late);
         let fired = fired.min(gap.end);
@@ -253,7 +255,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns the cause of a gap that something outside of the recording has ended.
+    /// Returns the cause of a gap that was ended by something outside of the recording.
     fn outside(&self, gap: &Gap) -> Cause {
         let message = self.handled(gap.process, gap.begin, gap.end);
         Cause::Outside { process: self.subject(gap.process), message }
@@ -279,7 +281,7 @@ impl<'a> Walk<'a> {
     fn wake(&self, process: Number, last: Option<Slice>, next: Option<&Slice>, gap: Point) -> Option<GapEnd> {
         let known = self.index.process(process);
         let first = known.wakes.partition_point(|(point, _)| *point < gap);
-        // A slice that follows another one on its thread begins with the timestamp of that slice's end, so the event
+        // If a slice follows another one on its thread, it begins with the timestamp of that slice's end. So the event
         // that made the process ready may appear to come slightly later.
         let until = next.map(|slice| slice.ended.unwrap_or(slice.began));
         if let Some(&(point, wake)) = known.wakes.get(first)
@@ -310,13 +312,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the time in which a process was ready but its next slice, on `thread`, had not begun, divided by what
-    /// the thread did meanwhile.
+    /// the thread did in that time.
     fn worker(&mut self, process: Number, thread: Option<u32>, from: Point, to: Point) -> Interval {
         let cause = Cause::Worker { process: self.subject(process) };
         let mut parts = Vec::new();
         let mut at = from;
-        // If a worker was taken from a step that did not end, it had been running that step until then, on another
-        // thread.
+        // If a worker was taken from a step that did not end, the worker had been running that step until then, on
+        // another thread.
         let taken = self.index.taken_over.partition_point(|(point, _)| *point <= to);
         let taken = taken.checked_sub(1).map(|place| self.index.taken_over[place]).filter(|(point, _)| *point > from);
         if let Some((point, other)) = taken {
@@ -359,7 +361,7 @@ impl<'a> Walk<'a> {
         (from < to).then(|| self.leaf(cause, from, to))
     }
 
-    /// Returns the type of the message that a process handled between two points; the last one if there were several.
+    /// Returns the type of the message that a process handled between two points: the last one, if there were several.
     fn handled(&self, process: Number, from: Point, to: Point) -> Option<&'static str> {
         let handlings = &self.index.process(process).handlings;
         let before = handlings.partition_point(|handling| handling.began < to);

@@ -49,8 +49,8 @@ pub(super) fn short(name: &str) -> String {
     text + &word
 }
 
-/// Returns the name of a message to a process of this type: `Account::deposit` for the type `AccountDeposit`, which the
-/// macro generates, and the type's name for any other.
+/// Returns the name of a message to a process of this type: `Account::deposit` for the generated type `AccountDeposit`,
+/// and the name of the message type for any other.
 pub(super) fn method(of: &str, message: &str) -> String {
     let (of, message) = (short(of), short(message));
     let Some(rest) =
@@ -160,7 +160,7 @@ fn line(f: &mut fmt::Formatter<'_>, part: &Part, whole: Duration, depth: usize) 
     lines(f, part, whole, depth + 1)
 }
 
-/// Writes the parts of a part, with the short ones combined in one line.
+/// Writes the sub-parts of a part, with the short ones combined in one line.
 fn lines(f: &mut fmt::Formatter<'_>, part: &Part, whole: Duration, depth: usize) -> fmt::Result {
     let (shown, others) = part.main_parts(whole, usize::MAX);
     shown.into_iter().try_for_each(|inner| line(f, inner, whole, depth))?;

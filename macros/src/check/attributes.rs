@@ -1,8 +1,9 @@
 //! The attributes that apply to an item, including those in `cfg_attr`: an attribute macro receives the attributes of
 //! its item before the compiler evaluates conditions.
 //!
-//! Rule: `#[cfg_attr(when, a, b)]` is read as `#[cfg_attr(when, a)] #[cfg_attr(when, b)]`, each of which goes where `a`
-//! or `b` would; and `#[cfg_attr(when, cfg(there))]` as `#[cfg(any(not(when), there))]`.
+//! Rule: `#[cfg_attr(when, a, b)]` is read as `#[cfg_attr(when, a)] #[cfg_attr(when, b)]`. The first goes where `a`
+//! would go, and the second where `b` would go. Similarly, `#[cfg_attr(when, cfg(there))]` is read as
+//! `#[cfg(any(not(when), there))]`.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;

@@ -37,7 +37,7 @@ pub(crate) fn path(ty: &Type) -> Option<&TypePath> {
     }
 }
 
-/// Returns the last segment of a type's path, looking through references.
+/// Returns the last segment of a type's path. References to the type are ignored.
 pub(crate) fn last_segment(ty: &Type) -> Option<String> {
     match bare(ty) {
         Type::Reference(reference) => last_segment(&reference.elem),

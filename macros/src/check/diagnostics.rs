@@ -2,7 +2,7 @@
 //!
 //! Rule: all errors are reported at once, each at the tokens that are wrong. The first line says what is wrong, and the
 //! `help` line says what to write instead; the code in the `help` line, pasted over the marked tokens, compiles
-//! (tests/ui checks that). The user's item is emitted in any case, so that nothing else in the program breaks.
+//! (tests/ui checks that). The user's item is always emitted, so that nothing else in the program breaks.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;

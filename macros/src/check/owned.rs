@@ -8,7 +8,8 @@ use super::text::text;
 use quote::quote;
 use syn::{GenericArgument, Lifetime, PathArguments, Type, TypeParamBound, TypePath, parse_quote};
 
-/// Returns the type or, if it is wrong, the one to write instead. `what` is its role, such as "a message's argument".
+/// Returns the type or, if it is wrong, the type to write instead. `what` is the role of the type, such as "a message's
+/// argument".
 pub(crate) fn check(ty: &Type, what: &str, diagnostics: &mut Diagnostics) -> Type {
     match fault(ty, what) {
         None => ty.clone(),
@@ -39,7 +40,7 @@ pub(crate) fn is_unsized(ty: &Type) -> bool {
     }
 }
 
-/// Returns the owned type nearest to `ty`; `None` if `ty` is owned.
+/// Returns the owned type nearest to `ty`, or `None` if `ty` is owned.
 fn owned(ty: &Type) -> Option<Type> {
     match ty {
         Type::Reference(reference) if is_static(reference.lifetime.as_ref()) => None,
@@ -83,7 +84,7 @@ fn is_static(lifetime: Option<&Lifetime>) -> bool {
     lifetime.is_some_and(|lifetime| lifetime.ident == "static")
 }
 
-/// Returns the owned type for borrowed text, which is recognized by its usual names.
+/// Returns the owned type for a type of borrowed text, such as `Path`. The type is recognized by its usual name.
 fn unsized_text(target: &Type) -> Option<Type> {
     let Type::Path(path) = target else { return None };
     Some(match path.path.segments.last()?.ident.to_string().as_str() {

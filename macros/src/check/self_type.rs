@@ -18,7 +18,7 @@ pub(crate) struct SelfType {
     /// The type with its parameters: `Account`, `Cache<K, V>`.
     pub(crate) ty: TokenStream,
     pub(crate) generics: Generics,
-    /// The `cfg`s of the whole block, if they are below `#[process]`.
+    /// The `cfg`s of the whole block that are below `#[process]`.
     pub(crate) cfgs: Vec<Attribute>,
     /// Whether the user has asked for messages from other nodes.
     pub(crate) remote: bool,
@@ -67,12 +67,12 @@ impl SelfType {
         Some(Self { krate, ident, ty: ty.to_token_stream(), generics, cfgs, remote: false, travels: false })
     }
 
-    /// Lets messages come from other nodes, if they can have a single name and form on all nodes.
+    /// Lets messages come from other nodes, if they can have the same name and form on all nodes.
     pub(crate) fn make_remote(&mut self, diagnostics: &mut Diagnostics) {
         self.remote = true;
         if self.generics.params.is_empty() {
-            // Without the feature, whose absence is reported elsewhere, the runtime lacks items that the generated code
-            // needs.
+            // Without the feature, the runtime lacks items that the generated code needs. The missing feature is
+            // reported elsewhere.
             self.travels = cfg!(feature = "serde");
             return;
         }
@@ -89,7 +89,7 @@ impl SelfType {
 }
 
 /// Returns the expression that wraps a future of the process: confined to its thread if the process is pinned,
-/// otherwise required to be `Send`. All tokens have one span, for the compiler's error about a future that is not
+/// otherwise required to be `Send`. All tokens have the same span, at which the compiler reports a future that is not
 /// `Send`.
 pub(crate) fn kept(private: &TokenStream, process: &TokenStream, future: &TokenStream, at: Span) -> TokenStream {
     let at = at.resolved_at(Span::call_site());
@@ -100,7 +100,7 @@ pub(crate) fn kept(private: &TokenStream, process: &TokenStream, future: &TokenS
     }}
 }
 
-/// Like [`kept`], for the struct with its context inside the future of an async method.
+/// Like [`kept`], but for the struct and its context, which the future of an async method contains.
 pub(crate) fn kept_away(private: &TokenStream, what: &TokenStream, at: Span) -> TokenStream {
     let at = at.resolved_at(Span::call_site());
     let place = place_of(private, &quote!(Self), at);
@@ -115,8 +115,8 @@ fn place_of(private: &TokenStream, process: &TokenStream, at: Span) -> TokenStre
     quote_spanned!(at=> #private::probe::PlacementOf::<#process, <#process as #private::Declared>::Placement>::new())
 }
 
-/// Returns the bound that the type itself has the attribute `#[process]`, with all tokens at one span. All generated
-/// code is under this bound, so that the compiler reports a missing attribute once.
+/// Returns the bound that requires the attribute `#[process]` on the type itself. All its tokens have the same span.
+/// All generated code is under this bound, so that the compiler reports a missing attribute once.
 fn declared(krate: &Path, ident: &Ident, ty: &Type) -> WherePredicate {
     let at = ident.span().resolved_at(Span::call_site());
     let bound: TokenStream = respan(quote!(#ty: #krate::__private::Declared), at);

@@ -1,6 +1,6 @@
 //! "Did you mean": the nearest of a few known words.
 
-/// Returns the word of `known` that `wrong` was probably meant to be, with at most one error per three letters.
+/// Returns the word in `known` that `wrong` was probably meant to be, with at most one error per three letters.
 pub(crate) fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
     known
         .iter()

@@ -11,7 +11,7 @@ pub(crate) fn text(tokens: impl ToTokens) -> String {
 }
 
 fn write(tokens: TokenStream, out: &mut String) {
-    // Whether the next token follows without a space: the previous one binds to it, or is joined with it by the lexer.
+    // Whether the next token follows without a space, because the previous one binds to it or the lexer joins the two.
     let mut tight = true;
     let mut joint = false;
     for token in tokens {

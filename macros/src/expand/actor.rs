@@ -18,9 +18,9 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     let allowed = lints::allowed(methods(block));
     let parts = [constants(block), handles(block), by_name(block), delivery(block), signals(block), away(block)];
     let (listed, none) = (listed(block), hidden_type("NoMessage"));
-    // `NoMessage` is a second message type: with a single candidate, sending the wrong message would be an error about
-    // mismatched types instead of one about messages. It is local to this block, so that a second block for the same
-    // type is reported once.
+    // `NoMessage` is a second message type. If there were only one, sending the wrong message would be an error about
+    // mismatched types instead of an error about messages. It is local to this block, so that a second block for the
+    // same type is reported once.
     quote_spanned! {whole(block)=>
         enum #none {}
 
@@ -45,7 +45,7 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
 }
 
 /// Returns the span of the type's name in the user's `impl`. Generated code has this span, so that errors about the
-/// process as a whole are shown there.
+/// process as a whole point to the name.
 fn whole(block: &ProcessImpl) -> Span {
     block.self_type.ident.span().resolved_at(Span::call_site())
 }
@@ -145,7 +145,7 @@ fn delivery(block: &ProcessImpl) -> TokenStream {
     });
     let delivers =
         block.messages.iter().filter_map(|message| deliver::message(message, &MethodOwner::own(), self_type));
-    // The last protocol needs no check: opening the message shows whether it belongs to that protocol.
+    // The last protocol needs no check, because opening the message shows whether it belongs to that protocol.
     let delivered = match serves.split_last() {
         None => quote!(#private::Dispatched::Unhandled),
         Some((last, others)) => quote! {

@@ -54,7 +54,7 @@ fn arm(message: &Message, private: &TokenStream) -> Option<TokenStream> {
     let (infos, takes) = (infos(carried, private), takes(carried, private));
     // Without arguments only the number of inputs is checked.
     let mutable = (!carried.is_empty()).then(|| quote!(mut));
-    // No one receives the stream, as for a message that is sent rather than called.
+    // Nothing receives the stream, just as when a message is sent rather than called.
     let unheard = match &method.arguments.reply {
         Some(Reply::Stream { ident, ty, .. }) => Some(quote!(let #ident = <#ty>::unheard();)),
         _ => None,

@@ -1,6 +1,7 @@
 //! The handle that an address dereferences to, with one method per message.
 //!
-//! It has the process's parameters without their bounds, so that an address can be named wherever the process can.
+//! The handle has the process's parameters without their bounds, so that an address can be named wherever the process
+//! can.
 
 use super::{docs, lints};
 use crate::check::self_type::{SelfType, place, respan};
@@ -123,7 +124,7 @@ pub(crate) fn handle(block: &ProcessImpl) -> TokenStream {
     over(generics, client, &rest(block))
 }
 
-/// Returns the type of the protocols' handles, on top of each other.
+/// Returns the type of the protocols' handles, stacked on one another.
 fn rest(block: &ProcessImpl) -> TokenStream {
     let private = block.self_type.private();
     block.protocols.iter().rev().fold(quote!(#private::End), |rest, protocol| {
@@ -172,7 +173,7 @@ fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStre
     let docs = docs::whole(&method.marked.docs, &format!("Calls `{label}`."));
     let (ty, value, (ok, error)) = (message.ty(), message.value(), message.answer(self_type));
     let inputs = method.parameters();
-    // These tokens have the span of the user's method, so that errors about calling it are shown there.
+    // These tokens have the span of the user's method, so that errors about calling it point to that method.
     let at = name.span().resolved_at(Span::call_site());
     let (gives, body) = match &method.arguments.reply {
         Some(Reply::Stream { ident, item, .. }) => {
@@ -183,7 +184,7 @@ fn call(message: &Message, self_type: &SelfType, pid: &TokenStream) -> TokenStre
             )
         }
         _ => {
-            // An invalid `#[message(Type)]` may have no argument, or several, to pass on.
+            // A method with an invalid `#[message(Type)]` may have no argument to pass on, or several.
             let value = if method.sound { value } else { quote!(::core::unreachable!()) };
             (
                 quote_spanned!(at=> #krate::Call<#ty, #ok, #error>),

@@ -85,7 +85,7 @@ fn expand<'a>(
     let placement = if options.pinned { quote!(OnItsThread) } else { quote!(OnWorkers) };
     let (parameters, arguments, clause) = generics.split_for_impl();
     let cfgs = attributes::cfgs(attrs);
-    // Generic types cannot be checked here; for them, a missing `impl` block is reported at the first `spawn`.
+    // Generic types cannot be checked here. For such a type, a missing `impl` block is reported at the first `spawn`.
     let check = generics.params.is_empty().then(|| {
         let at = ident.span().resolved_at(Span::call_site());
         let check = quote_spanned!(at=> process::<#ident>());

@@ -40,7 +40,7 @@ pub(crate) fn message(message: &Message, owner: &MethodOwner, self_type: &SelfTy
     let (ty, value, cfgs) = (message.ty(), message.value(), method.cfgs());
     let handled = handled(method, owner, &private, &message.answer(self_type), false);
     // A stack frame has room for the locals of every branch, so a large message is handled in a function of its own. In
-    // unoptimized builds every message is, since dead branches are not removed there.
+    // unoptimized builds, which keep dead branches, so is every other message.
     let opened = local("opened");
     let held = quote! {
         if #private::Mail::is::<#ty>(#mail) {
@@ -115,15 +115,15 @@ pub(crate) fn handled(
     if !method.is_async {
         return body;
     }
-    // These tokens have the span of the method's name, so that errors about a value that cannot be held across an await
-    // are shown there.
+    // These tokens have the span of the method's name, so that an error about a value that cannot be held across an
+    // await is shown at the method.
     let at = name.span().resolved_at(Span::call_site());
     let kept = kept(private, process, &quote_spanned!(at=> async move #body), at);
     quote!(#private::Dispatched::Pending(#kept))
 }
 
 /// Returns the method's answer as an `Outcome` of the expected types. It has the span of the return type, so that an
-/// error about a wrong type is shown there.
+/// error about a wrong type points to that type.
 fn outcome(method: &Method, private: &TokenStream, (answer, error): &(TokenStream, TokenStream)) -> TokenStream {
     let at = match &method.returns {
         ReturnType::Type(_, ty) => ty.span(),

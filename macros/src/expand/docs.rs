@@ -1,5 +1,6 @@
 //! Documentation of generated items. Methods get the whole comment of the user's method, and types its first paragraph.
-//! The user's block lists the methods of its addresses and its `spawn`, which rustdoc shows nowhere else.
+//! The documentation of the user's block lists the methods of its addresses and its `spawn`, because rustdoc shows them
+//! nowhere else.
 
 use crate::check::text::text;
 use crate::parse::argument::Reply;

@@ -17,7 +17,8 @@ pub(crate) fn items(block: &ProcessImpl) -> TokenStream {
     let (self_type, points) = (&block.self_type, &block.entry_points);
     let (private, ty, ident) = (self_type.private(), &self_type.ty, self_type.ident.unraw());
     let mut generics = self_type.generics.clone();
-    // The clause of the impl is needed because a field contains the state. Its `Self` is the process, not this struct.
+    // The where clause of the impl is needed because a field contains the state. In that clause, `Self` is the process,
+    // not this struct.
     generics.where_clause =
         generics.where_clause.and_then(|clause| syn::parse2(crate::parse::generics::without_self(clause, ty)).ok());
     let (parameters, arguments, clause) = generics.split_for_impl();
@@ -57,7 +58,7 @@ fn starter(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> TokenStre
         let init = init(entry, self_type);
         quote!(#private::SpawnCore::start_sync(&self.spawn, #index, #init))
     };
-    // These tokens have the span of the user's method, so that errors about calling it are shown there.
+    // These tokens have the span of the user's method, so that errors about calling it point to that method.
     let function = quote_spanned!(name.span().resolved_at(Span::call_site())=>
         #vis fn #name(&self, #inputs) -> ::core::result::Result<#started, #krate::SpawnError> { #body });
     quote! {
@@ -67,7 +68,7 @@ fn starter(entry: &Entry, index: &TokenStream, block: &ProcessImpl) -> TokenStre
     }
 }
 
-/// Returns the type that a spawn at an async entry returns.
+/// Returns the return type of a spawn at an async entry.
 fn running(output: &Output, self_type: &SelfType) -> TokenStream {
     let (krate, private, process, ty) = (&self_type.krate, self_type.private(), &self_type.ty, output.ty());
     match output {
@@ -93,7 +94,7 @@ pub(crate) fn info(entry: &Entry, self_type: &SelfType) -> TokenStream {
     quote!(#(#cfgs)* #private::EntryInfo { name: #name, inputs: &[#inputs], is_async: #is_async })
 }
 
-/// Returns the entries with their indices in `ENTRIES`, which `#[cfg]`s on earlier ones may shift.
+/// Returns the entries with their indices in `ENTRIES`. An index depends on the `#[cfg]`s of earlier entries.
 pub(crate) fn placed(entries: &[Entry]) -> Vec<(TokenStream, &Entry)> {
     let (mut certain, mut conditional) = (0_usize, Vec::new());
     entries
@@ -145,7 +146,7 @@ fn init(entry: &Entry, self_type: &SelfType) -> TokenStream {
     let (private, process, name, names) =
         (self_type.private(), &self_type.ty, &entry.method.ident, entry.method.names());
     let passed = entry.method.ctx(&ctx);
-    // These tokens have the span of the method's name, so that errors about its return type are shown there.
+    // These tokens have the span of the method's name, so that errors about its return type point to the name.
     let at = name.span().resolved_at(Span::call_site());
     let run = quote_spanned!(at=> #private::InitOutcome::into_init(<#process>::#name(#this, #passed #(#names),*)));
     let krate = &self_type.krate;

@@ -69,8 +69,8 @@ fn arm(shape: &Shape<'_>, f: &Ident) -> TokenStream {
     }
 }
 
-/// Returns the function that shows one of these `messages` or a message of the `protocols`; returns no tokens if none
-/// of them may be shown.
+/// Returns the function that shows one of these `messages` or a message of the `protocols`. Returns no tokens if none
+/// of these messages may be shown.
 pub(crate) fn messages(messages: &[Message], protocols: &[Path], private: &TokenStream) -> TokenStream {
     if protocols.is_empty() && !messages.iter().any(|message| message.inspect) {
         return TokenStream::new();

@@ -50,8 +50,8 @@ pub(crate) fn expand(options: TokenStream, mut item: ItemImpl) -> TokenStream {
     }
 }
 
-/// Returns an item that each block defines. Two blocks would generate everything twice, and the compiler's first error
-/// about that shows the name of this item.
+/// Returns an item that each block defines. Two blocks would define everything twice. The compiler's first error about
+/// that shows the name of this item.
 fn only_once(self_type: &SelfType) -> TokenStream {
     let name = format_ident!(
         "__postroom_{}_has_two_process_impls_write_one",

@@ -137,7 +137,7 @@ fn read(item: &ItemTrait, self_type: &SelfType, diagnostics: &mut Diagnostics) -
         let mut asked = Method::read(&mut method.sig, &item.vis, marked, self_type, diagnostics);
         asked.sound &= diagnostics.count() == before;
         if !method.sig.generics.params.is_empty() {
-            // Prevents a second error from the compiler.
+            // This prevents a second error from the compiler.
             method.sig.generics.make_where_clause().predicates.push(parse_quote!(Self: ::core::marker::Sized));
         }
         messages.push(Message::check(asked, self_type, &messages, diagnostics));

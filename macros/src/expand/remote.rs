@@ -1,8 +1,8 @@
 //! `remote`: serde's derives on message types, and `impl Remote`, which shows messages and entries to a visitor.
 //!
 //! The derives come from the runtime, so that a crate with remote processes does not depend on serde itself. Each field
-//! is serialized and deserialized by functions of the trait `RemoteField`, so that a type that lacks serde's traits is
-//! reported at the field, with help. Both functions cause the same error, which the compiler shows once.
+//! is serialized and deserialized by functions of the trait `RemoteField`. So if a type lacks serde's traits, the error
+//! is reported at the field, with help. Both functions cause the same error, which the compiler shows once.
 
 use super::entries::placed;
 use super::{by_name, lints};
@@ -57,7 +57,7 @@ pub(crate) fn field(attrs: &[Attribute], ty: &TokenStream, self_type: &SelfType)
         "skip_serializing",
         "with",
     ];
-    // An `Option` is left to serde's own code, with which it may be missing in a message with named fields.
+    // An `Option` is left to serde's own code, which accepts its absence from a message with named fields.
     if is_option(ty) {
         return None;
     }
@@ -69,7 +69,7 @@ pub(crate) fn field(attrs: &[Attribute], ty: &TokenStream, self_type: &SelfType)
         _ => false,
     };
     let private = self_type.private();
-    // These tokens have the span of the type, so that errors about it are shown there.
+    // These tokens have the span of the type, so that errors about the type point to it.
     let at = ty.span().resolved_at(Span::call_site());
     let [write, read] = ["write", "read"].map(|function| {
         let function = format_ident!("{function}");
@@ -147,7 +147,7 @@ fn message_of(message: &Message, self_type: &SelfType) -> Option<TokenStream> {
     let codec = if *named { quote!(Named) } else { quote!(Compact) };
     let schema = schema_of(message);
     let (ty, (ok, error), at) = (message.ty(), message.answer(self_type), place(message));
-    // These tokens have the span of the answer's type, so that errors about it are shown there.
+    // These tokens have the span of the answer's type, so that errors about the type point to it.
     let (ok, error) = (respan(ok, at), respan(error, at));
     let show = quote_spanned!(at=> #private::RemoteAnswer::<#error>::__postroom_show::<_, #ty, #ok, #error>);
     Some(quote! {

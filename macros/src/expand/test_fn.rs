@@ -1,7 +1,7 @@
 //! `#[postroom::test]`: a test that runs under many seeded schedules.
 //!
-//! The user's function is emitted unchanged inside the real test, which prepares a simulation and runs the function
-//! there.
+//! The user's function is emitted unchanged inside the real test, which prepares a simulation and runs the function in
+//! it.
 
 use crate::check::diagnostics::Diagnostics;
 use crate::parse::options::TestOptions;

@@ -229,7 +229,7 @@ fn context(input: &mut PatType, self_type: &SelfType, diagnostics: &mut Diagnost
         && arguments(path).is_empty()
         && last_segment(&reference.elem).as_deref() == Some("Context")
     {
-        // A context without its parameter is an error by itself, which the compiler would report as well.
+        // The parameter is added, because otherwise the compiler would report the missing one as a second error.
         let krate = &self_type.krate;
         *reference.elem = syn::parse_quote!(#krate::Context<Self>);
     }
@@ -300,7 +300,8 @@ fn carried(
     } else {
         let what = if role == Role::Entry { "an entry's input" } else { "a message's argument" };
         let ty = owned::check(&input.ty, what, diagnostics);
-        // An unsized argument is an error in the method as well, which the compiler would report again.
+        // An unsized argument is replaced in the method as well, because otherwise the compiler would report a second
+        // error.
         if owned::is_unsized(&input.ty) {
             *input.ty = ty.clone();
         }
@@ -339,6 +340,6 @@ fn order(written: &Signature, kinds: &[ArgumentKind], diagnostics: &mut Diagnost
     let mut sorted: Vec<_> = kinds.iter().zip(&written.inputs).collect();
     sorted.sort_by_key(|(kind, _)| **kind);
     let inputs = sorted.iter().map(|(_, input)| text(input)).collect::<Vec<_>>().join(", ");
-    // Replacing the arguments from the first misplaced one on would suffice, but the whole list is easier to read.
+    // It would suffice to replace the arguments from the first misplaced one on, but the whole list is easier to read.
     diagnostics.on(&written.inputs, what, format!("write `{inputs}`"));
 }

@@ -1,6 +1,6 @@
 //! The type and const parameters that a message type needs, and the meaning of `Self` outside the impl.
 //!
-//! Both work on tokens: a parameter is used where its name occurs other than as the tail of a path.
+//! Both are found by looking at tokens: a parameter is used where its name occurs other than as the tail of a path.
 
 use crate::check::bare;
 use proc_macro2::{Group, Ident, Spacing, TokenStream, TokenTree};

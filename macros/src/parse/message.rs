@@ -21,7 +21,7 @@ use syn::{Generics, Ident, Type};
 pub(crate) struct Message {
     pub(crate) method: Method,
     pub(crate) kind: MessageKind,
-    /// Whether an earlier message has the same type, which is a mistake. The type is not generated again.
+    /// Whether an earlier message has the same type. That is a mistake, and the type is not generated again.
     pub(crate) repeated: bool,
     /// How the message is named and encoded between nodes; `None` if it never leaves its node.
     pub(crate) remote: Option<RemoteOptions>,
@@ -45,7 +45,7 @@ pub(crate) enum MessageKind {
     Existing(Type),
 }
 
-/// Reports an existing type that another method handles. Returns whether there is one.
+/// Reports an existing type if another method handles it already. Returns whether one does.
 fn is_handled_already(ty: &Type, method: &Method, others: &[Message], diagnostics: &mut Diagnostics) -> bool {
     let is_same = |other: &&Message| matches!(&other.kind, MessageKind::Existing(other) if text(other) == text(ty));
     let is_beside = |same: &&Message| same.method.present().is_none() || method.present().is_none();
@@ -55,7 +55,7 @@ fn is_handled_already(ty: &Type, method: &Method, others: &[Message], diagnostic
     true
 }
 
-/// Reports a generated type whose name the type generated for another method has, too. Returns whether there is one.
+/// Reports a generated type if the type generated for another method has the same name. Returns whether it does.
 fn is_named_already(ident: &Ident, method: &Method, others: &[Message], diagnostics: &mut Diagnostics) -> bool {
     let same = others.iter().find(|other| other.own_type() == Some(ident));
     let Some(same) = same.filter(|same| same.method.ident != method.ident) else { return false };

@@ -3,15 +3,16 @@
 //! Rule: generated code is surrounded by the user's items, and its types, methods and patterns mention them. So it must
 //! not use a name that the user may have defined. Items of the language and of the runtime are named by their full path
 //! (`::core::primitive::bool`), functions are called by path and not as methods, and every other name begins with the
-//! reserved prefix `__postroom`, in one of its spellings. Types that users do name (`AccountDeposit`) stand beside the
-//! user's items, like one of them. `tests/ui/names.rs` compiles programs that define every name in expansions.
+//! reserved prefix `__postroom`, in one of its spellings. Types that users do name (`AccountDeposit`) are placed beside
+//! the user's items, as if the user had written them. `tests/ui/names.rs` compiles programs that define every name in
+//! expansions.
 
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
 use syn::ext::IdentExt;
 
 /// Returns the name of a message type: `Account` and `deposit` make `AccountDeposit`. Its span is that of the method's
-/// name, to which editors jump.
+/// name, so that editors jump to it.
 pub(crate) fn message_type(process: &Ident, method: &Ident) -> Ident {
     format_ident!(
         "{}{}",
@@ -21,8 +22,9 @@ pub(crate) fn message_type(process: &Ident, method: &Ident) -> Ident {
     )
 }
 
-/// Returns the name of a type that users do not name: the one that addresses (`Client`) or spawn builders (`Entries`)
-/// dereference to. It must not hide a type of the user's, such as the message `AccountEntries` of a method `entries`.
+/// Returns the name of a type that users do not name: the type that addresses (`Client`) or spawn builders (`Entries`)
+/// dereference to. The name must not hide a type of the user, such as the message `AccountEntries` of a method
+/// `entries`.
 pub(crate) fn handle_type(process: &Ident, word: &str) -> Ident {
     format_ident!("__Postroom{}{word}", process.unraw(), span = process.span().resolved_at(Span::call_site()))
 }
@@ -53,7 +55,7 @@ fn camel_case(snake: &str) -> String {
         .collect()
 }
 
-/// Methods that every address already has of its own: `address.name()` would never reach a message of that name.
+/// Methods that every address already has: `address.name()` would never reach a message of that name.
 const ON_ADDRESSES: &[&str] = &["pid", "narrow"];
 
 /// Methods of the spawn builder: `spawn(…).name()` would never reach an entry of that name.

@@ -440,7 +440,7 @@ fn text_of(setting: &Setting) -> Option<&LitStr> {
     }
 }
 
-/// Reports a value of the wrong kind, or a missing one.
+/// Reports a value that is of the wrong kind or missing.
 fn missing(setting: &Setting, what: &str, whole: &str, value: &str, diagnostics: &mut Diagnostics) {
     match &setting.value {
         Some(wrong) => diagnostics.on(wrong, what, format!("write `{value}`")),

@@ -2,7 +2,7 @@
 //!
 //! Rule: the spelling of a type says nothing about it. A `Result` may have another name, come from a macro, or be in
 //! parentheses, and a type called `Result` may be a different one. So the generated code asks the type (see `outcome`
-//! in the runtime), unless it is not a path: a tuple, an array, a function pointer.
+//! in the runtime), unless the type is not a path, such as a tuple, an array or a function pointer.
 
 use super::generics;
 use crate::check::bare::{self, bare};
@@ -29,8 +29,8 @@ pub(crate) struct Asked {
     pub(crate) is_result: TokenStream,
 }
 
-/// Returns an expression for the text of an error. Autoref specialization chooses its `Display`, else its `Debug`, else
-/// the name of its type.
+/// Returns an expression for the text of an error. Autoref specialization chooses the error's `Display` or, if it has
+/// none, its `Debug` or, failing that, the name of its type.
 pub(crate) fn describe(private: &TokenStream, error: &Ident) -> TokenStream {
     quote! {{
         use #private::probe::{ByDebug as _, ByDisplay as _, ByType as _};
@@ -71,8 +71,8 @@ impl Output {
         }
     }
 
-    /// Returns whether the type is one without values, other than `!`. Code after a call that returns such a type
-    /// triggers the lint about unreachable code.
+    /// Returns whether the type is `Infallible`, which has no values. Code after a call that returns it triggers the
+    /// lint about unreachable code.
     pub(crate) fn is_endless(&self) -> bool {
         let Self::Asked(asked) = self else { return false };
         let ty = syn::parse2::<Type>(asked.ty.clone());
@@ -90,7 +90,7 @@ impl Output {
 
 impl Asked {
     /// Returns one of the two types. Its first and last tokens have the spans of the first and last tokens of the whole
-    /// type, so that errors about it are shown there.
+    /// type, so that errors about it point to the whole type.
     pub(crate) fn part(&self, name: &str, private: &TokenStream) -> TokenStream {
         let Self { ty, is_result } = self;
         let mut spans = ty.clone().into_iter().map(|token| token.span().resolved_at(Span::call_site()));

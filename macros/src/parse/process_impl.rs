@@ -40,7 +40,7 @@ impl ProcessImpl {
             let ImplItem::Fn(method) = item else { return true };
             let Some(marked) = marker::take(&mut method.attrs, &self_type.krate, diagnostics) else { return true };
             let (name, conditional) = (method.sig.ident.clone(), !marked.cfgs.is_empty());
-            // Two methods of the same name may exist under different conditions.
+            // There may be two methods of the same name if their conditions differ.
             if seen.iter().any(|(other, there)| *other == name && !(conditional && *there)) {
                 diagnostics.on(
                     &name,

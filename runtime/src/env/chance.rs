@@ -9,7 +9,7 @@ pub(crate) struct Random(u64);
 impl Random {
     /// Creates the generator for stream number `stream` of `seed`.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
-        // One round of splitmix64, so that neighbouring seeds and streams are independent.
+        // One round of splitmix64 makes neighbouring seeds and streams independent.
         let mut mixed = seed.wrapping_add(stream.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -23,7 +23,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Returns a number of at least zero and less than one.
+    /// Returns a number that is at least zero and less than one.
     #[cfg(feature = "test")]
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64

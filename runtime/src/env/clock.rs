@@ -1,9 +1,9 @@
 //! The only source of time: every reading comes from here, so that a simulator can replace it.
 //!
 //! There are two kinds of time. The system's time, from [`instant_now`], limits the waits of threads. Processes see the
-//! time of the host whose code the thread runs, from [`Moment::now`]. The two differ only if a host has a virtual clock
-//! (see `time/virtual_clock`), which is [used](use_clock) by the host's threads, and by a thread that starts a process
-//! or fires a timer there.
+//! time of the host whose code the thread runs, from [`Moment::now`]. The two differ only if the host has a virtual
+//! clock (see `time/virtual_clock`). That clock is [used](use_clock) by the threads of the host, and by any other
+//! thread while it starts a process of the host or fires one of its timers.
 
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
@@ -11,14 +11,16 @@ use std::num::NonZeroU64;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A point in time: nanoseconds since shortly before the program first read the clock. Eight bytes, like its `Option`.
+/// A point in time: nanoseconds since shortly before the program first read the clock. It takes eight bytes, and so
+/// does its `Option`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Moment(NonZeroU64);
 
 impl Moment {
     /// Later than any other moment; never reached.
     pub(crate) const NEVER: Self = Self(NonZeroU64::MAX);
-    /// The last moment that a clock can reach: at [`NEVER`](Self::NEVER), timers that are never due would fire.
+    /// The last moment that a clock can reach. It precedes [`NEVER`](Self::NEVER), because timers that are never due
+    /// would fire at that moment.
     pub(crate) const LAST: Self = Self(NonZeroU64::new(u64::MAX - 1).expect("not zero"));
 
     /// Returns the moment `days` days after the origin.
@@ -64,11 +66,11 @@ impl Moment {
         origin().checked_add(since).unwrap_or_else(instant_now)
     }
 
-    /// Returns the current moment or one shortly before, for frequent use where it need not be exact. Where the
-    /// processor has a cycle counter, the cost is one read of that counter (7 ns): the system's clock is read again
-    /// only after [`FRESH_CYCLES`], and until then the counter's progress is added, at its rate between the last two
-    /// reads of the clock. A thread that has slept discards its last read ([`forget_now`]), because the counters of
-    /// some processors stop during sleep.
+    /// Returns the current moment or one shortly before, for frequent use where it need not be exact. If the processor
+    /// has a cycle counter, the cost is one read of that counter (7 ns). The system's clock is then read again only
+    /// after [`FRESH_CYCLES`]. Until then, the counter's progress is added to the last reading, at a rate measured
+    /// between reads of the clock. A thread that has slept discards its last read ([`forget_now`]), because the
+    /// counters of some processors stop during sleep.
     #[inline]
     pub(crate) fn about_now() -> Self {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -98,14 +100,15 @@ impl Moment {
         nanoseconds.and_then(|nanoseconds| self.0.checked_add(nanoseconds)).map_or(Self::NEVER, Self)
     }
 
-    /// Returns the first moment, from `self` on, that is a multiple of `period` after `start`; `period` is not zero.
+    /// Returns the first moment that is not before `self` and is a multiple of `period` after `start`; `period` is not
+    /// zero.
     pub(crate) fn next_of(self, start: Self, period: Duration) -> Self {
         let period = period.as_nanos().max(1);
         let periods = self.since(start).as_nanos().div_ceil(period);
         Self::from_nanoseconds(u128::from(start.0.get()).saturating_add(periods.saturating_mul(period)))
     }
 
-    /// Returns the time since `earlier`; zero if that is not earlier.
+    /// Returns the time since `earlier`, or zero if that moment is not earlier.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
@@ -143,12 +146,12 @@ impl Read {
     #[inline(never)]
     fn anew() -> Moment {
         if let Some(clock_override) = CLOCK.get() {
-            // The reading is not stored, so that a virtual clock is read each time.
+            // The reading is not stored, because a virtual clock must be read each time.
             return clock_override.load();
         }
         let last = READ.get();
-        // The clock is read first, so that a thread that is preempted between the two reads gets a moment in the past,
-        // not one in the future.
+        // The clock is read before the counter: a thread that is preempted between the two reads then gets a moment in
+        // the past, not one in the future.
         let moment = Moment::now();
         // SAFETY: as in `about_now`.
         let cycles = unsafe { std::arch::x86_64::_rdtsc() };
@@ -196,7 +199,7 @@ thread_local! {
 pub(crate) fn use_clock(clock_override: ClockOverride) -> ClockOverride {
     let before = CLOCK.replace(clock_override);
     if clock_override.is_some() != before.is_some() {
-        // The last read was of another clock.
+        // The last reading is from another clock.
         forget_now();
     }
     before
@@ -256,9 +259,9 @@ pub(crate) struct TimerKey {
     pub(crate) serial: u64,
 }
 
-/// Keeps timers: a host, or the program's timekeeper.
+/// A keeper of timers: a host, or the program's timekeeper.
 pub(crate) trait TimeKeeper: Send + Sync {
-    /// Performs `action` at `due`. Returns `None` if no thread keeps timers here.
+    /// Performs `action` at `due`. Returns `None` if this keeper has no thread for timers.
     fn later(&'static self, due: Moment, action: Box<dyn FnOnce() + Send>) -> Option<TimerKey>;
 
     /// Like [`later`](Self::later), for an action that must follow the actions of the same `line` that are due earlier,
@@ -276,7 +279,7 @@ pub(crate) trait TimeKeeper: Send + Sync {
 
     fn is_pending(&'static self, key: TimerKey) -> bool;
 
-    /// Returns its virtual clock, if it has one.
+    /// Returns the virtual clock of this keeper, if it has one.
     fn clock_override(&self) -> ClockOverride {
         None
     }

@@ -1,4 +1,4 @@
-//! Access to the machine: time, randomness, and the identity of this program run.
+//! Access to the machine: time, randomness, and the identity of this run of the program.
 //!
 //! * [`clock`]: every reading of the time;
 //! * [`ticks`]: a cheaper clock, for the recorder;

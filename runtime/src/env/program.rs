@@ -1,8 +1,8 @@
 //! The identity of this run of the program, which is the first part of its PIDs.
 //!
-//! With the feature `test`, a runtime can be a *logical node* (`Builder::logical_node`). Then the code of its processes
-//! acts as that node, and so does the code of a transport while it delivers to the node. The acting node is stored per
-//! thread. Without the feature there is one node, and no lookup.
+//! With the feature `test`, a runtime can be a *logical node* (`Builder::logical_node`). The code of its processes then
+//! acts as that node, and so does the code of a transport while it delivers to the node. The node that a thread acts as
+//! is stored per thread. Without the feature there is only one node, and no lookup.
 
 use crate::env::world::World;
 use crate::pid::NodeId;
@@ -13,8 +13,8 @@ use std::cell::Cell;
 /// The host number in a PID that belongs to no host, such as that of a stand-alone mailbox.
 pub(crate) const HOSTLESS: u16 = u16::MAX;
 
-/// Returns the identity of this run of the program, which is the first part of its PIDs. Drawn at random, once, before
-/// the first PID is given out.
+/// Returns the identity of this run of the program, which is the first part of its PIDs. It is drawn at random, once,
+/// before the first PID is given out.
 ///
 /// In a process of a logical node (`Builder::logical_node`, with the feature `test`), returns that node instead.
 #[inline]
@@ -52,7 +52,7 @@ thread_local! {
     static ACTING: Cell<Option<NodeId>> = const { Cell::new(None) };
 }
 
-/// Returns the node that the calling code belongs to, if it belongs to a runtime. Other code observes all nodes.
+/// Returns the node that the calling code acts as, if any. Code that acts as no node observes all nodes.
 #[inline(always)]
 pub(crate) fn acting_node() -> Option<NodeId> {
     if simulated::ARE_BUILT { ACTING.try_with(Cell::get).ok().flatten() } else { None }

@@ -17,7 +17,7 @@ pub(crate) enum TickSource {
 }
 
 impl TickSource {
-    /// Returns the cheapest source whose readings on different cores can be compared.
+    /// Returns the cheapest source that gives comparable readings on all cores.
     pub(crate) fn choose() -> Self {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if has_invariant_counter() {
@@ -37,7 +37,7 @@ impl TickSource {
     }
 }
 
-/// Returns whether the rate of the counter is independent of the frequency and the sleep state of a core.
+/// Returns whether the counter runs at the same rate whatever the frequency and the sleep state of a core.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn has_invariant_counter() -> bool {
     use std::arch::x86_64::__cpuid;
@@ -59,8 +59,8 @@ impl TickMark {
         Self { ticks: source.read(), instant: instant_now() }
     }
 
-    /// Returns how many nanoseconds after this mark the reading `ticks` was made, at the rate between this mark and
-    /// `end`; zero if it was made before.
+    /// Converts the reading `ticks` to the number of nanoseconds since this mark, at the rate between this mark and
+    /// `end`. Returns zero if the reading was made before this mark.
     pub(crate) fn nanoseconds(&self, end: &Self, ticks: u64) -> u64 {
         let (run, since) = (end.ticks.saturating_sub(self.ticks), ticks.saturating_sub(self.ticks));
         let took = end.instant.saturating_duration_since(self.instant).as_nanos();

@@ -1,8 +1,8 @@
-//! Errors: each one states what was expected, what was received, and what to do.
+//! Errors. Each one states what was expected, what was received, and what to do about it.
 //!
-//! Grouped by their recipient: senders and callers ([`sending`], [`skew`]), spawners ([`starting`]), users of names
-//! ([`naming`]), the process itself ([`stepping`]), and the owner of the runtime ([`running`]). [`words`] has the
-//! wording that all of them share.
+//! The modules group them by recipient: senders and callers ([`sending`], [`skew`]), spawners ([`starting`]), users of
+//! names ([`naming`]), the process itself ([`stepping`]), and the owner of the runtime ([`running`]). [`words`] has the
+//! wording that they share.
 
 pub(crate) mod naming;
 pub(crate) mod running;

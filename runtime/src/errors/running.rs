@@ -88,21 +88,22 @@ impl From<WrongBound> for BuildError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShutdownError {
-    /// The shutdown was requested inside one of the processes that it would wait for, on a runtime thread that they
-    /// depend on, or by a Tokio task on a thread that they may need in order to end. Such a task can await
-    /// [`Runtime::shutdown_async`](crate::Runtime::shutdown_async) instead.
+    /// The caller is one of the processes that the shutdown would wait for, or runs on a thread of the runtime that
+    /// these processes depend on, or is a Tokio task on a thread that they may need in order to end. Such a task can
+    /// await [`Runtime::shutdown_async`](crate::Runtime::shutdown_async) instead.
     #[error(
         "neither a process nor a task on the runtime's own Tokio thread can wait for its shutdown, which has begun \
          without being waited for"
     )]
     FromInside,
-    /// The shutdown was requested by a simulated test or one of its processes, whose time is not that of this runtime.
+    /// The shutdown was requested by a simulated test or one of its processes. They cannot wait for it, because their
+    /// time is not that of this runtime.
     #[error(
         "a simulated test cannot wait for the shutdown or the drain of a runtime, which has begun without being waited \
          for; test them in an ordinary test, with a runtime of its own"
     )]
     Simulated,
-    /// The system refused a handler for ctrl-c.
+    /// The system refused to install a handler for ctrl-c.
     #[error("cannot listen for ctrl-c; another part of the program may have set a handler of its own")]
     NoSignal,
 }

@@ -87,7 +87,7 @@ pub enum SendFailure {
         /// Name of the message between nodes.
         message: &'static str,
     },
-    /// The process lives on another node, whose build does not have the message, or has it in another form.
+    /// The process lives on another node. The build of that node does not have the message, or has it in another form.
     #[error("{0}")]
     OtherBuild(&'static Skew),
     /// The PID belongs to a host that this program does not have.
@@ -99,7 +99,7 @@ pub enum SendFailure {
     /// No process has the name that the message was sent to.
     #[error("no process has that name; register one, or spawn one with `.named(…).or_existing()`")]
     UnknownName,
-    /// A timer was requested, and there is no runtime to keep it.
+    /// A timer was requested, but there is no runtime to keep it.
     #[error("no scheduler runs {0}, so it has no timers; send the message at once instead")]
     NoTimer(Pid),
 }
@@ -302,8 +302,8 @@ pub enum CallError<E = Infallible> {
         /// Name of the message between nodes.
         message: &'static str,
     },
-    /// The process lives on another node, which could not decode the message, for this reason: it nests too deeply, or
-    /// its `Deserialize` returned an error or panicked. The message was not delivered.
+    /// The process lives on another node, which could not decode the message: it nests too deeply, or its `Deserialize`
+    /// returned an error or panicked. The field gives the reason. The message was not delivered.
     #[error("the node of the called process cannot read the message: {0}")]
     Unreadable(Arc<str>),
     /// The process lives on another node, and its answer is longer than the transport accepts. The message was handled.
@@ -317,12 +317,12 @@ pub enum CallError<E = Infallible> {
         /// Maximum length that the transport accepts, in bytes.
         limit: usize,
     },
-    /// The process lives on another node, and its answer could not be encoded there or decoded here, for this reason.
-    /// The message was handled.
+    /// The process lives on another node, and its answer could not be encoded on that node or decoded on this one. The
+    /// field gives the reason. The message was handled.
     #[error("the message was handled, and its answer was lost: {0}")]
     AnswerLost(Arc<str>),
-    /// The process lives on another node, whose build does not have the message, or has it in another form. The message
-    /// was not delivered.
+    /// The process lives on another node. The build of that node does not have the message, or has it in another form.
+    /// The message was not delivered.
     #[error("{0}")]
     OtherBuild(&'static Skew),
 }
@@ -410,7 +410,8 @@ impl<E> From<SendFailure> for CallError<E> {
             SendFailure::TooLong { bytes, limit } => Self::TooLong { bytes, limit },
             SendFailure::Unwritable { message } => Self::Unwritable { message },
             SendFailure::OtherBuild(skew) => Self::OtherBuild(skew),
-            // The process may still be alive and answer others; a caller that replaced it would have two.
+            // The process may still be alive and answer others. If the caller started a replacement, there would be two
+            // processes.
             SendFailure::UnknownNode(_) => Self::Gone(ExitReason::NodeLost),
             SendFailure::Gone(_) | SendFailure::UnknownHost(_) | SendFailure::NoTimer(_) => {
                 Self::Gone(ExitReason::NoProcess)

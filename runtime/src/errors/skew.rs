@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A disagreement about a message between this node's build and that of another node, to which the message therefore
-/// cannot be sent.
+/// A disagreement about a message between the build of this node and that of another node. The message cannot be sent
+/// to that node.
 ///
 /// The hashes cover the names and types of the message's fields, and of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -53,7 +53,7 @@ pub enum SpawnError {
         /// Maximum bound: [`Bound::MOST_SOFT`](crate::Bound::MOST_SOFT).
         most: usize,
     },
-    /// An option binds the process to its spawner, which is not a process.
+    /// An option binds the process to its spawner, but the spawner is not a process.
     #[error(
         "`{option}` binds a process to its spawner, which is not a process here; spawn it \
             inside a process, or remove the option"
@@ -97,7 +97,7 @@ pub enum SpawnError {
         /// The number of restarts to allow.
         restarts: u32,
     },
-    /// Processes spawned each other from their `init`, and are nested too deeply.
+    /// Too many processes are starting inside one another, each spawned from the `init` of the previous one.
     #[error("{depth} processes are starting inside each other; spawn from a step instead of from the entry")]
     Depth {
         /// The depth.
@@ -128,7 +128,7 @@ pub enum StartError {
     Spawn(#[from] SpawnError),
 }
 
-/// The reason why an entry could not be used by its name. Also used for messages: see
+/// The reason why an entry could not be used by name. Also reported for messages: see
 /// [`MessageError::Inputs`](crate::error::MessageError::Inputs).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -4,7 +4,7 @@ use super::sending::{CallError, Delivery};
 use crate::exit::ExitReason;
 use std::{fmt, time::Duration};
 
-/// The error with which a process ends itself in a step: any error, or text.
+/// The error that a step returns to end its process: any error, or text.
 #[derive(Debug)]
 pub struct ProcessError(Box<dyn std::error::Error + Send + Sync>);
 
@@ -30,8 +30,8 @@ impl fmt::Display for ProcessError {
     }
 }
 
-/// Lets `?` convert any error in a step. (Hence `ProcessError` cannot implement `Error`, but it converts to a boxed
-/// one.)
+/// Lets `?` convert any error in a step. (This is why `ProcessError` cannot implement `Error`. It converts to a
+/// `Box<dyn Error>` instead.)
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for ProcessError {
     fn from(error: E) -> Self {
         Self(Box::new(error))
@@ -50,8 +50,8 @@ impl From<ProcessError> for Box<dyn std::error::Error> {
     }
 }
 
-/// An invalid step. The scheduler never makes one. A machine that is driven by hand refuses it with a [`ProcessError`]
-/// that can be [downcast](ProcessError::downcast_ref) to this type.
+/// The reason why a step is invalid. The scheduler never takes an invalid step. A machine that is driven by hand
+/// refuses one with a [`ProcessError`] that can be [downcast](ProcessError::downcast_ref) to this type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepError {

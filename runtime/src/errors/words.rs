@@ -41,12 +41,12 @@ pub(super) fn count(inputs: usize) -> String {
 /// Returns `; did you mean …?`, or nothing.
 pub(crate) fn did_you_mean(name: &str, names: &[String]) -> String {
     if names.len() < 2 {
-        // The only candidate has already been named.
+        // The error has already named the only candidate.
         return String::new();
     }
     let near = names.iter().map(|known| (distance(name, known), known)).min();
     match near {
-        // Short names are similar by chance.
+        // Short names are often similar by chance.
         Some((distance, known)) if distance == 0 || name.len() > 2 && distance <= 1 + name.len() / 4 => {
             format!("; did you mean `{known}`?")
         }
@@ -76,7 +76,7 @@ pub(crate) fn distance(one: &str, other: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Catches: a suggestion of `a` for `c`, which is as near as any other letter; or no suggestion for a typo.
+    /// Catches: a suggestion of `a` for `c`, although any other letter would be as near; or no suggestion for a typo.
     #[test]
     fn short_names_are_suggested_only_in_another_case() {
         let suggested =

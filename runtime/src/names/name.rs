@@ -3,7 +3,8 @@
 use crate::errors::BadName;
 use std::{fmt, sync::Arc};
 
-/// The longest name, in bytes. A guess that leaves room for a path or a URL; it bounds the cost of untrusted text.
+/// Maximum length of a name, in bytes. It bounds the cost of untrusted text. The value is a guess that leaves room for
+/// a path or a URL.
 pub(crate) const LONGEST: usize = 1024;
 
 /// A name: text of 1 to [`LONGEST`] bytes.

@@ -3,13 +3,13 @@
 //! A name belongs to its holder while the holder is alive. Another process can take the name as soon as the holder's
 //! PID accepts no more messages; [`registrations`](crate::links::registrations) ensure that no name is left behind.
 //!
-//! An address that follows a name is an alias, one for each name for which an address was requested. Its target is the
-//! current holder of the name. Addresses are `Copy`, so it is unknown when the last copy is gone; and a free name may
-//! be taken again soon, or never. So of the aliases whose names are free, the [`FREE`] most recently freed are kept and
-//! the others are retired. This bounds the memory of a program that keeps requesting new names, and an address survives
-//! the gap between two holders unless that many other names become free in the meantime. Rejected: keeping all (a
-//! leak), retiring with the holder (no address would survive a restart), a delay (a timer for each holder's end, and a
-//! restart may back off for any length of time).
+//! An address that follows a name is an alias, and its target is the current holder of the name. There is one alias for
+//! each name for which an address was requested. Addresses are `Copy`, so it is unknown when the last copy is gone; and
+//! a free name may be taken again soon, or never. So the aliases of free names are kept only for the [`FREE`] names
+//! that became free most recently, and the others are retired. This bounds the memory of a program that keeps
+//! requesting new names, and an address survives the gap between two holders unless that many other names become free
+//! in the meantime. Rejected: keeping all (a leak), retiring with the holder (no address would survive a restart), a
+//! delay (a timer for each holder's end, and a restart may back off for any length of time).
 
 use super::name::Name;
 use crate::call::package::{Package, Undeliverable};
@@ -23,7 +23,7 @@ use crate::sync::{
 use crate::{exit::ExitReason, pid::Pid, slots::ProcessKind};
 use std::collections::{BTreeMap, HashMap};
 
-/// The number of shards. A guess: more than the number of threads that look up names while others change some.
+/// The number of shards. A guess: more than the number of threads that look up names while other threads change names.
 const SHARDS: usize = 16;
 
 /// Maximum number of aliases that are kept although their names are free. A guess, above the number of processes that
@@ -33,9 +33,9 @@ const FREE: usize = if cfg!(loom) { 1 } else { 1024 };
 pub(crate) struct Names {
     host: AtomicU16,
     shards: [RwLock<Shard>; SHARDS],
-    /// The names with an alias and no holder, longest free first. Locked while a shard's lock is held.
+    /// The names that have an alias but no holder, longest free first. Lock order: a shard, then this.
     free: Mutex<BTreeMap<u64, Name>>,
-    /// Numbers names as they become free.
+    /// The next number for a name that becomes free.
     freed: AtomicU64,
 }
 
@@ -60,7 +60,8 @@ struct FollowingAlias {
     free: Option<u64>,
 }
 
-/// A name, as a registrant of its holder and as the target of its alias.
+/// A name in its two roles: a registrant, which learns of the end of its holder, and the target of the alias that
+/// follows it.
 struct NameOf {
     names: &'static Names,
     name: Name,
@@ -216,15 +217,16 @@ impl Names {
         if free.len() > FREE { free.pop_first() } else { None }
     }
 
-    /// Retires the alias of a name if the name is still free under that number: since it was removed from `free`, it
-    /// may have been taken, and freed again. A model is in `tests/models`.
+    /// Retires the alias of a name if the name is still free under that number. In the meantime, since the name was
+    /// removed from `free`, a process may have taken it, and it may have become free again. A model is in
+    /// `tests/models`.
     fn retire(&self, free: Option<(u64, Name)>) {
         let Some((number, name)) = free else { return };
         let mut shard = self.write(name.text());
         let is_free = |entry: &NameEntry| entry.alias.as_ref().is_some_and(|alias| alias.free == Some(number));
         let entry = if shard.get(&name).is_some_and(is_free) { shard.remove(&name) } else { None };
         drop(shard);
-        // Dropped outside the lock, because this releases the names that the alias holds.
+        // Dropped outside the lock, because the drop releases the names that the alias holds.
         drop(entry);
     }
 

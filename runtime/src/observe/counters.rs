@@ -36,7 +36,7 @@ pub(crate) struct Counters {
     pub(crate) stolen: Counter,
     pub(crate) from_global: Counter,
     pub(crate) from_inject: Counter,
-    /// Successful visits to the far queues while nearer ones had work.
+    /// Visits to the far queues, ahead of the nearer ones for fairness, that found work.
     pub(crate) fair: Counter,
     /// Searches of all queues without a preceding pause.
     pub(crate) polls: Counter,

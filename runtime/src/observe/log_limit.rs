@@ -22,7 +22,8 @@ pub(crate) struct LogLimit {
 }
 
 impl LogLimit {
-    /// If this event is to be logged, returns how many events were suppressed since the last logged one.
+    /// Admits this event or suppresses it. If it is admitted, returns how many events were suppressed since the last
+    /// logged one.
     pub(crate) fn admit(&self, now: Moment) -> Option<u64> {
         let end = self.end.load(Ordering::Relaxed);
         let is_first = now.nanoseconds() >= end

@@ -1,14 +1,14 @@
 //! The spans of messages (feature `spans`).
 //!
 //! Each message is handled in a root span of its own, which follows from the span of its sender. So a trace shows which
-//! message caused which, and spans are not nested in one another for the lifetime of a process.
+//! message caused which other message, and spans are not nested for the lifetime of a process.
 //!
 //! The span of the sender travels with the message as its [`Origin`], inside the payload (see `mailbox/payload.rs`).
 //! The origin keeps the span itself, because a subscriber reuses the ID of a closed span for another one. All of this
 //! happens only if a subscriber may want these spans; the check costs a load and a branch for each send and receipt.
 //!
-//! A subscriber is user code. Every call to a subscriber here is guarded against panics, and no lock is held during the
-//! call. Messages that a subscriber sends during such a call have no origin.
+//! A subscriber is user code. Every call to a subscriber from this module is guarded against panics, and no lock is
+//! held during the call. Messages that a subscriber sends during such a call have no origin.
 //!
 //! Without the feature, `no_spans` replaces this module, so that its users need not distinguish the two.
 
@@ -30,7 +30,7 @@ macro_rules! target {
     };
 }
 
-/// A lookup of processes, which the engine provides.
+/// A lookup of processes. The engine provides it.
 pub(crate) trait ProcessLookup: Sync {
     /// Returns the process that the thread runs.
     fn running(&self) -> Option<Pid>;
@@ -104,7 +104,7 @@ impl<S: Borrow<HeldSpan>> Drop for EnteredSpan<S> {
     }
 }
 
-/// The sender of a message: the process, if it was one, and the span that it was in.
+/// The sender of a message: its process, if the sender was a process, and the span that it was in.
 #[derive(Clone)]
 pub(crate) struct Origin(Arc<SentFrom>);
 
@@ -114,7 +114,7 @@ struct SentFrom {
 }
 
 impl Origin {
-    /// Returns the origin of the messages that the calling thread sends now; `None` if it is unknown, or if no
+    /// Returns the origin of the messages that the calling thread sends now, or `None` if the origin is unknown or no
     /// subscriber wants it.
     #[cold]
     #[inline(never)]
@@ -146,18 +146,18 @@ impl Origin {
         self.sender().map(|sender| Self(Arc::new(SentFrom { span: HeldSpan(Span::none()), sender: Some(sender) })))
     }
 
-    /// Enters the span again, because a continuation belongs to the message that it continues.
+    /// Enters the span again for a continuation, because that still belongs to the message.
     pub(crate) fn enter(&self) -> EnteredSpan<&HeldSpan> {
         HeldSpan::enter(&self.0.span)
     }
 }
 
-/// Runs `body`, whose messages have this origin.
+/// Runs `body`, and gives this origin to the messages that it sends.
 pub(crate) fn on_behalf_of<R>(origin: Option<Origin>, body: impl FnOnce() -> R) -> R {
     let set = |to| GIVEN.try_with(|given| replace(&mut *given.borrow_mut(), to)).ok().flatten();
     let outer = set(Some(origin));
     let _restore = defer(|| {
-        // Dropped outside the borrow: it may be the last reference, whose drop closes the span.
+        // Dropped outside the borrow: this may be the last reference, and dropping that closes the span.
         let inner = set(outer.clone());
         drop(inner);
     });
@@ -181,8 +181,8 @@ pub(crate) fn open(origin: Option<Origin>, to: Option<Pid>, message_type: &'stat
     let from = origin.as_ref().map(|origin| &origin.0.span.0).filter(|span| !span.is_none());
     let span = call(|| {
         let Some(from) = from else { return make() };
-        // The span is made in the subscriber of the sender, the only one that knows the sender's span: a test may have
-        // a subscriber for its thread.
+        // The span is made in the subscriber of the sender, because only that subscriber knows the sender's span: a
+        // test may have a subscriber for its own thread.
         let span = from.with_subscriber(|(_, dispatch)| dispatcher::with_default(dispatch, make));
         let span = span.unwrap_or_else(Span::none);
         span.follows_from(from);
@@ -197,7 +197,7 @@ pub(crate) fn note_stop(origin: Option<Origin>) {
     drop(before);
 }
 
-/// Enters the span of the request to stop that ends the process, if there is one, since that request causes the
+/// Enters the span of the request to stop that ends the process, if there is one. That request is the cause of the
 /// process's `close` and drop.
 pub(crate) fn enter_stop(pid: Pid) -> Option<EnteredSpan<HeldSpan>> {
     let origin = STOP.try_with(|stop| stop.borrow_mut().take()).ok().flatten()?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct RecordedEvent {
     /// The time since the recording began, by a monotonic clock or by the host's virtual clock.
     pub at: Duration,
-    /// The thread on which it happened.
+    /// The thread on which the event happened.
     pub thread: ThreadIndex,
     /// What happened.
     pub kind: EventKind,
@@ -39,7 +39,8 @@ impl TypeIndex {
     }
 }
 
-/// Connects the events of the send and of the handling of a message, or those of an answer. Unique in its recording.
+/// Connects the events of one message, which are its send and its handling, or those of one answer. Unique in its
+/// recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub(super) NonZeroU32);
 
@@ -56,14 +57,14 @@ impl FlowId {
 pub enum Fate {
     /// A process took it from its mailbox, and the recording shows when.
     Handled,
-    /// It was in the mailbox when the recording ended, or its process took it in a step that began before the recording
-    /// and is not shown.
+    /// It was in the mailbox when the recording ended, or its process took it in a step that is not shown because it
+    /// began before the recording.
     Queued,
     /// Its receiver ended before it took the message.
     ProcessEnded,
-    /// Unknown, because records of that time were overwritten.
+    /// Its fate is unknown, because records of that time were overwritten.
     Overwritten,
-    /// It was in the mailbox at the end of the sample in which it was sent; its further fate is not recorded.
+    /// It was in the mailbox at the end of the sample in which it was sent. Its further fate is not recorded.
     SampleEnded,
 }
 
@@ -73,7 +74,7 @@ pub enum Fate {
 pub enum Party {
     /// A process, in one of its time slices.
     Process(Pid),
-    /// A thread: code outside of processes, or a process in a slice whose beginning is not recorded.
+    /// A thread. The sender was code outside of processes, or a process in a slice whose beginning is not recorded.
     Thread(ThreadIndex),
 }
 
@@ -85,7 +86,7 @@ pub enum SliceEnd {
     Idle,
     /// The process has more to do, but lets others run first.
     Ready,
-    /// The process waits for answers, timers or other results.
+    /// The process is waiting for answers, timers or other results.
     Waits,
     /// The process is suspended at a full mailbox.
     Suspended,
@@ -212,7 +213,7 @@ pub enum EventKind {
     Woken,
     /// The thread took processes from the queue of another thread.
     Stole {
-        /// The number of that thread, which is at the end of its name.
+        /// The number of the other thread. The name of that thread ends with this number.
         from: u32,
         /// The number of processes.
         count: u32,
@@ -250,15 +251,16 @@ pub enum EventKind {
         /// The type of the message, if it was handling one.
         message: Option<TypeIndex>,
     },
-    /// The permit of a step that did not end was passed to another thread. Recorded on the thread that detected it.
+    /// The permit of a step that did not end was passed to another thread. Recorded on the thread that detected the
+    /// step.
     TakenOver {
         /// The process.
         process: Pid,
     },
-    /// A flight recorder began to [sample](crate::record::FlightRecorder::sample): from here on, everything is
-    /// recorded. The event belongs to a pseudo-thread named `samples`.
+    /// A flight recorder began to [sample](crate::record::FlightRecorder::sample). From now on, everything is recorded.
+    /// The event belongs to a pseudo-thread named `samples`.
     SampleBegan,
-    /// A flight recorder stopped sampling: from here on, only rare events are recorded (abnormal ends, stalls,
-    /// suspensions, blocking). Slices and handlings that have not ended by now have no event for their end.
+    /// A flight recorder stopped sampling. From now on, only rare events are recorded (abnormal ends, stalls,
+    /// suspensions, blocking). Slices and handlings that have not ended yet get no event for their end.
     SampleEnded,
 }

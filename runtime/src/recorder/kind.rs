@@ -62,8 +62,9 @@ impl RecordKind {
         Self::ALL.get((word & ((1 << KIND_BITS) - 1)) as usize).copied()
     }
 
-    /// Returns whether the kind concerns slices and messages, which a recording contains completely within a sample and
-    /// not at all outside. Other kinds are recorded individually.
+    /// Returns whether records of this kind are sampled: a recording contains all of them from within a sample, and
+    /// none from outside. They concern slices, messages, and what threads do between slices. Records of other kinds do
+    /// not depend on samples.
     pub(crate) fn is_sampled(self) -> bool {
         matches!(
             self,

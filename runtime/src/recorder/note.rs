@@ -7,13 +7,13 @@ use super::track::{CURRENT, TRACKS, Track, forget_old_tracks};
 use crate::sync::Arc;
 
 impl Recorder {
-    /// Returns a stamp for the current time; zero if the calling thread does not record.
+    /// Returns a stamp for the current time, or zero if the calling thread does not record.
     #[inline]
     pub(crate) fn stamp(&'static self) -> u64 {
         self.with_track(|track| track.clock.stamp()).unwrap_or(0)
     }
 
-    /// Writes a record to the ring of the calling thread. Returns its stamp; zero if there is no ring.
+    /// Writes a record to the ring of the calling thread. Returns the stamp of the record, or zero if there is no ring.
     #[inline]
     pub(crate) fn note(
         &'static self,
@@ -45,7 +45,7 @@ impl Recorder {
         }
     }
 
-    /// Counts a record for which there is no ring. Returns zero in place of a stamp.
+    /// Counts a record as missed, because there is no ring for it. Returns zero in place of a stamp.
     #[cold]
     fn miss(&'static self) -> u64 {
         self.session().inspect(|session| session.miss());

@@ -57,7 +57,7 @@ struct Stamped {
     thread: u32,
     kind: RecordKind,
     name: u32,
-    /// The number of its flow; zero if it has none.
+    /// The number of the record's flow; zero if it has none.
     flow: u32,
     /// For a send, the number of the answer's flow.
     answer: u32,
@@ -99,7 +99,8 @@ impl Recording {
     ) -> Self {
         let begin = Moment::from_instant(begin).nanoseconds().saturating_add(from);
         let mut builder = RecordingBuilder::new(place, begin);
-        // Merges samples that meet within a nanosecond, since the order of their end and beginning would be unknown.
+        // Merges two samples if one begins in the nanosecond in which the other ends, since the order of that end and
+        // that beginning would be unknown.
         samples.dedup_by(|next, last| {
             let meet = next.0 <= last.1;
             last.1 = if meet { next.1 } else { last.1 };
@@ -190,8 +191,8 @@ impl Recording {
         &self.types
     }
 
-    /// Returns the number of missing records: those that were overwritten, by [thread](RecordedThread::lost), and those
-    /// of threads for which there was no memory left.
+    /// Returns the number of missing records: those that were overwritten (see [`RecordedThread::lost`] for each
+    /// thread), and those of threads for which there was no memory left.
     pub fn lost(&self) -> u64 {
         self.missed + self.threads.iter().map(RecordedThread::lost).sum::<u64>()
     }
@@ -201,8 +202,8 @@ impl Recording {
         self.duration
     }
 
-    /// Returns the fate of a message whose send was recorded; `None` if the flow is not that of a message, or not of
-    /// this recording.
+    /// Returns the fate of a message whose send was recorded, or `None` if the flow is not that of a message, or
+    /// belongs to another recording.
     pub fn fate(&self, flow: FlowId) -> Option<Fate> {
         self.fates.get(flow.0.get() as usize - 1).copied().flatten()
     }
@@ -293,9 +294,10 @@ impl RecordingBuilder {
     }
 }
 
-/// Moves the end of a slice to before the next slice of its process, if that runs on another thread. The recorded end
-/// may be too late, because the clock is read only after the process has been released, and often only when the next
-/// slice of the thread begins. Adds an end to a slice whose end is not recorded because the sample ended first.
+/// Moves the end of a slice to just before the next slice of its process, if that slice runs on another thread. The
+/// recorded end may be too late, because the clock is read only after the process has been released, and often only
+/// when the next slice of the thread begins. Adds an end to a slice whose end is not recorded because the sample ended
+/// first.
 fn end_turns_in_time(records: &mut Vec<(u64, Stamped)>) {
     let mut running: BTreeMap<u64, u32> = BTreeMap::new();
     let mut slices: BTreeMap<u32, u64> = BTreeMap::new();
@@ -377,7 +379,7 @@ struct Flows {
     ended: BTreeSet<u64>,
     /// The process that each thread runs.
     slices: BTreeMap<u32, u64>,
-    /// The index of the last send of each thread.
+    /// The index of the most recent send of each thread.
     last_send: BTreeMap<u32, usize>,
 }
 
@@ -551,7 +553,8 @@ impl RecordedEvents<'_> {
         self.ready.push_back(RecordedEvent { at: Duration::from_nanos(at), thread: ThreadIndex(thread), kind });
     }
 
-    /// Ends the slice of a thread. `ended` is the word of the record of its end; `None` if that was overwritten.
+    /// Ends the slice of a thread. `ended` is the extra word of the record of that end, or `None` if the record was
+    /// overwritten.
     fn end_slice(&mut self, at: u64, thread: u32, ended: Option<u64>) {
         let Some(process) = self.slices[thread as usize].take() else { return };
         let word = ended.unwrap_or(IDLE);
@@ -584,11 +587,11 @@ pub(crate) const SUSPENDED: u64 = 3;
 pub(crate) const ENDED: u64 = 4;
 /// Combined with a reason: the process has not finished handling a message.
 pub(crate) const SLICE_IN_MESSAGE: u64 = 1 << 8;
-/// Combined with a reason, in the extra word of the beginning of a slice: the reason is that of the end of the previous
-/// slice of the thread.
+/// Combined with a reason in the extra word of a slice's beginning: the reason tells why the previous slice of the
+/// thread ended.
 pub(crate) const SLICE_OVER: u64 = 1 << 9;
 
-/// The kinds of exit reasons, in the order of the numbers in the extra words of the records of ends.
+/// The kinds of exit reasons. The extra word in the record of a process's end is an index into this list.
 const END_KINDS: [EndKind; 7] = [
     EndKind::Normal,
     EndKind::Panic,

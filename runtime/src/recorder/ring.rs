@@ -1,10 +1,10 @@
-//! A ring of records that one thread writes and others read, without any of them ever waiting.
+//! A ring of records that one thread writes and other threads read. None of them ever waits.
 //!
 //! The writer overwrites the oldest record when the ring is full. A reader copies the records that may still exist, and
 //! then determines which of its copies may have been overwritten in the meantime.
 //!
 //! `written` counts the records that were ever written; record *n* is in cell *n* modulo the size. Each word of a cell
-//! is an atomic, so a torn copy is a wrong value but not undefined behaviour.
+//! is atomic, so a torn copy is a wrong value but not undefined behaviour.
 //!
 //! * I1 the writer of record *n* executes a release fence, after `written` became *n*;
 //! * I2 it stores the words of the record, relaxed;
@@ -23,7 +23,8 @@
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence};
 use std::ptr;
 
-/// A function that returns the name of a type: a constant of the program, whose address identifies the type.
+/// A function that returns the name of a type. It is stored in a constant of the program, and the address of that
+/// constant identifies the type.
 pub(crate) type TypeName = fn() -> &'static str;
 
 /// The record of an event. Its kind determines the meaning of the words.
@@ -50,7 +51,7 @@ const _: () = assert!(size_of::<RecordCell>() == RECORD_BYTES);
 const _: () = assert!(align_of::<RecordCell>() <= 16);
 
 pub(crate) struct Ring {
-    /// The cells, whose number is a power of two.
+    /// The cells. Their number is a power of two.
     cells: Box<[RecordCell]>,
     /// The number of the next record. Only the writer uses it: loading `written` instead would hide races from the
     /// model.
@@ -95,8 +96,8 @@ impl Ring {
         self.written.store(number + 1, Ordering::Release);
     }
 
-    /// Calls `keep`, in order, with each record from number `from` on that has not been overwritten. Returns the number
-    /// of records from there on that have been overwritten.
+    /// Calls `keep`, in order, with each record from number `from` on that has not been overwritten. Returns how many
+    /// of the records from number `from` on have been overwritten.
     pub(crate) fn read(&self, from: u64, mut keep: impl FnMut(Record)) -> u64 {
         // I4.
         let written = self.written.load(Ordering::Acquire);

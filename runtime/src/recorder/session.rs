@@ -1,4 +1,5 @@
-//! The recordings of a host. Those that run at the same time share one session, and with it the rings of the threads.
+//! The recordings of a host. Recordings that run at the same time share one session, and with it the rings of the
+//! threads.
 
 use super::recording::{RawTrack, Recording};
 use super::ring::{RECORD_BYTES, Ring};
@@ -23,7 +24,7 @@ pub(crate) const LEAST_THREAD_MEMORY: usize = 4096;
 /// Default memory for the ring of a thread in bytes.
 pub(crate) const THREAD_MEMORY: usize = 8 << 20;
 
-/// Maximum number of samples of a session whose times are kept: enough for some hours at two per second.
+/// Maximum number of samples whose times a session keeps: enough for several hours at two samples per second.
 const MOST_SAMPLES: usize = 1 << 16;
 
 /// Memory that the rings may use, in total and for each thread.
@@ -38,7 +39,7 @@ pub(crate) struct Memory {
 pub(crate) struct Recorder {
     /// The number of the current session; zero while there is none.
     pub(super) current: AtomicU64,
-    /// The number of the current sample; zero while there is none, in which case slices and messages are not recorded.
+    /// The number of the current sample. Zero while there is none; slices and messages are then not recorded.
     sample: AtomicU64,
     state: Mutex<RecorderState>,
     /// Held while threads and sends are armed or disarmed according to the recorder's state.
@@ -64,7 +65,7 @@ struct Dumps {
     skipped: Arc<AtomicU64>,
 }
 
-/// The registration of a flight recorder's hook, which ends when this is dropped.
+/// The registration of a flight recorder's hook. It ends when this is dropped.
 pub(crate) struct DumpTrigger {
     recorder: &'static Recorder,
     dumps: Arc<Dumps>,
@@ -100,7 +101,7 @@ struct RecorderState {
     samples: u64,
 }
 
-/// The times at which slices and messages were recorded in a session. A recording that includes them keeps a sample
+/// The times at which a session recorded slices and messages. A recording that includes such events keeps a sample
 /// open; overlapping samples of several recordings count as one.
 #[derive(Default)]
 struct SampleTimes {
@@ -112,7 +113,7 @@ struct SampleTimes {
     over: VecDeque<(u64, u64)>,
 }
 
-/// The period from the beginning of the first recording to the end of the last.
+/// The period from the beginning of the first of several overlapping recordings to the end of the last.
 pub(crate) struct Session {
     recorder: &'static Recorder,
     clock: Arc<SessionClock>,
@@ -141,7 +142,7 @@ impl Recorder {
         self.current.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns the number of the current sample; zero if there is none.
+    /// Returns the number of the current sample, or zero if there is none.
     pub(crate) fn sample(&self) -> u64 {
         self.sample.load(Ordering::SeqCst)
     }
@@ -262,7 +263,7 @@ impl Session {
         Some(track)
     }
 
-    /// Opens a sample: slices and messages are recorded until [`close`](Self::close) has been called as often as
+    /// Opens a sample: slices and messages are recorded until [`close`](Self::close) has been called as many times as
     /// `open`. The caller then arms threads and sends.
     pub(crate) fn open(self: &Arc<Self>) {
         let mut state = lock(&self.recorder.state);
@@ -293,7 +294,7 @@ impl Session {
         is_last
     }
 
-    /// Returns the beginning and end of each sample, in order. The last sample has no end if it is open.
+    /// Returns the beginning and end of each sample, in order. If the last sample is still open, it has no end.
     fn samples(&self) -> Vec<(u64, Option<u64>)> {
         let times = lock(&self.times);
         let open = (times.open > 0).then_some((times.since, None));
@@ -326,7 +327,8 @@ impl Begun {
         &self.session
     }
 
-    /// Returns the recording from its beginning until now, or only the last `keep` of it. No thread is paused.
+    /// Returns the recording from its beginning until now, or only its most recent part, of duration `keep`. No thread
+    /// is paused.
     pub(crate) fn recorded(&self, place: NonZeroU64, keep: Option<Duration>) -> Recording {
         let session = &self.session;
         let end_stamp = session.clock.stamp();

@@ -1,8 +1,8 @@
 //! The ring of one thread, and the clock that stamps its records.
 //!
 //! With a virtual clock, many events happen at one moment. So records are stamped with their place in the order of all
-//! records of the host, and a track writes a record of the time before its first record at that time. Thus a
-//! simulation, in which one thread runs at a time, has the same events in each run of a seed.
+//! records of the host, and before its first record at a new time, a track writes a record of that time. Thus a
+//! simulation, in which only one thread runs at a time, has the same events in each run of a seed.
 
 use super::kind::{KIND_BITS, RecordKind};
 use super::ring::{Record, Ring, TypeName};
@@ -28,12 +28,13 @@ pub(super) struct SessionClock {
     pub(super) stamps: Stamps,
     /// The ticks when the session began; zero with a virtual clock.
     pub(super) base: u64,
-    /// With a virtual clock, the last place in the order of all records.
+    /// With a virtual clock, the most recent place in the order of all records.
     order: AtomicU64,
 }
 
 impl SessionClock {
-    /// Returns the clock of a session of the recorder whose current session has its number in `current`.
+    /// Returns the clock of session `number`. `current`, in the recorder of the session, holds the number of the
+    /// recorder's current session.
     pub(super) fn new(current: &'static AtomicU64, number: u64, stamps: Stamps, base: u64) -> Arc<Self> {
         Arc::new(Self { current, number, stamps, base, order: AtomicU64::new(0) })
     }
@@ -107,12 +108,12 @@ impl Drop for OwnTracks {
 }
 
 thread_local! {
-    /// The track that the thread used last, which `TRACKS` keeps alive.
+    /// The track that the thread used most recently. `TRACKS` keeps it alive.
     pub(super) static CURRENT: Cell<*const Track> = const { Cell::new(ptr::null()) };
     pub(super) static TRACKS: RefCell<OwnTracks> = const { RefCell::new(OwnTracks(Vec::new())) };
 }
 
-/// Releases those rings of the calling thread whose session is over.
+/// Releases the calling thread's rings for sessions that have ended.
 pub(crate) fn forget_old_tracks() {
     CURRENT.set(ptr::null());
     // `TRACKS` may be inaccessible while the thread destroys its thread-locals.

@@ -5,12 +5,13 @@ use crate::errors::{BadName, GroupError};
 use crate::{Pid, actor::send::SendTo, sync::Arc};
 use std::fmt;
 
-/// A name for any number of processes, from [`Host::group`](crate::Host::group). This is a handle, cheap to clone; the
-/// group exists while it has members or subscribers. A group of an ended host has none and accepts none.
+/// A name for any number of processes, from [`Host::group`](crate::Host::group). This is a handle, cheap to clone. The
+/// group exists while it has members or subscribers. Once its host has ended, a group has no members or subscribers and
+/// accepts none.
 ///
-/// A process is a member while it is alive and has joined more often than it has left. It is removed before its end is
-/// reported. Members may be processes of any host of the program, stand-alone mailboxes, and [aliases](Pid::is_alias),
-/// which stay members across restarts.
+/// A process is a member while it is alive and has joined the group more times than it has left it. When the process
+/// ends, it is removed before its end is reported. Members may be processes of any host of the program, stand-alone
+/// mailboxes, and [aliases](Pid::is_alias), which stay members across restarts.
 ///
 /// ```
 /// use postroom::prelude::*;
@@ -52,7 +53,7 @@ impl Group {
         Ok((self.table.get()?, key))
     }
 
-    /// Adds a member, or one more membership of a member, which must then leave as often as it has joined. Returns
+    /// Adds a member, or one more membership of a member. A member must leave as many times as it has joined. Returns
     /// whether the process was not a member before. Takes a lock that some other groups share.
     ///
     /// # Errors
@@ -89,8 +90,8 @@ impl Group {
     }
 
     /// Sends each member a copy of `message`, and returns how many members got it. Never waits: a copy for which a
-    /// mailbox has no room becomes a dead letter. Whether a member handles the message is checked at delivery, as for
-    /// any PID.
+    /// mailbox has no room becomes a dead letter. As with any PID, it is checked only at delivery whether the receiver
+    /// handles the message.
     ///
     /// Messages from one sender to one member arrive in order, whether they are broadcast or not.
     pub fn broadcast<M: Clone + Send + 'static>(&self, message: M) -> usize {
@@ -100,8 +101,8 @@ impl Group {
     /// Returns the members, and sends `subscriber` a [`GroupEvent`] for each later change. No change is missed or
     /// reported twice between the list and the events. (A full mailbox loses none either: a process that joins and
     /// leaves faster than a subscriber can follow is suspended.) The subscription ends with the subscriber. A repeated
-    /// subscription returns a new list, and each event is still sent once. For an alias, its current process is
-    /// subscribed.
+    /// subscription returns a new list, and each event is still sent once. If the subscriber is an alias, its current
+    /// process is subscribed.
     ///
     /// # Errors
     /// The same errors as [`join`](Self::join).

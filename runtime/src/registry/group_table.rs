@@ -1,9 +1,9 @@
 //! Members and watchers of groups and topics.
 //!
-//! Every change of a group is made under the lock of its shard, and so is the push of its events: they are in the
-//! watchers' mailboxes, in order, before the next change. So a watcher that got a list of the members gets each later
-//! change, and no earlier one. Only two things wait until the lock is released: waking the watchers, since a waker may
-//! be user code, and suspending a process that floods a watcher. A full mailbox refuses no event.
+//! Every change of a group is made under the lock of its shard, and its events are pushed under the same lock: they are
+//! in the watchers' mailboxes, in order, before the next change. So a watcher that got a list of the members gets each
+//! later change, and no earlier one. Only two things wait until the lock is released: waking the watchers, since a
+//! waker may be user code, and suspending a process that floods a watcher. A full mailbox refuses no event.
 //!
 //! Everything is keyed and ordered by PID, so that a program behaves the same in each run.
 
@@ -46,7 +46,7 @@ pub enum GroupEvent {
 /// The number of shards. A guess: more than the number of threads that use groups at the same time.
 const SHARDS: usize = 64;
 
-/// The key of a group: a name, a type, or both.
+/// The key of a group or topic: a name, a type, or both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GroupKey {
     pub(crate) event: Option<TypeId>,
@@ -85,14 +85,15 @@ struct GroupRegistration {
 struct Notices(Vec<(&'static Slot, Pushed)>);
 
 impl Notices {
-    /// Wakes the watchers: processes and mailboxes first, then user wakers, which may wait for any of them.
+    /// Wakes the watchers: processes and mailboxes first, then user wakers, because a waker may wait for any of the
+    /// others.
     fn wake(self) {
         let (ended, alive): (Vec<_>, Vec<_>) =
             self.0.into_iter().partition(|(_, pushed)| pushed.claim == Claim::Vacant);
         let tokens = alive.into_iter().filter_map(|(slot, pushed)| slot.claimed(pushed).ok().flatten());
         let wakers: Vec<Waker> = tokens.filter_map(Token::hand_over).collect();
-        // Ended watchers come before the wakers, which may wait for messages that others have sent to an ended watcher.
-        // Those become dead letters, which are passed to user hooks.
+        // Ended watchers come before the wakers, because a waker may wait for messages that others have sent to an
+        // ended watcher. These messages become dead letters, which are passed to user hooks.
         ended.into_iter().for_each(|(slot, pushed)| drop(slot.claimed(pushed)));
         wakers.into_iter().for_each(|waker| wake(Site::MailboxWaker, waker));
     }
@@ -134,7 +135,7 @@ impl GroupTable {
         lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
     }
 
-    /// Adds `pid` to the group, which is created if needed, and applies `change`.
+    /// Adds `pid` to the group, and applies `change`. Creates the group if needed.
     fn enter<R>(
         &'static self,
         key: &GroupKey,
@@ -171,7 +172,7 @@ impl GroupTable {
         })
     }
 
-    /// Removes a membership of `pid`. Returns whether it was a member.
+    /// Removes one membership of `pid`. Returns whether it was a member.
     pub(crate) fn leave(&self, key: &GroupKey, pid: Pid) -> bool {
         touch_everything();
         let left = change_in(self.shard(key), key, Notices::wake_and_wait, |group, notices| {
@@ -288,7 +289,7 @@ impl GroupState {
         Self { members: BTreeMap::new(), watchers: BTreeSet::new(), registrant: Arc::new(place), list: None }
     }
 
-    /// Adds an entry for `pid`, if it is alive and has none.
+    /// Adds an entry for `pid`, unless it has one. Fails if the process is not alive.
     fn add(&mut self, pid: Pid) -> Result<(), GroupError> {
         if self.members.contains_key(&pid) {
             return if lives(pid) { Ok(()) } else { Err(GroupError::Gone(pid)) };
@@ -327,7 +328,7 @@ impl GroupState {
     }
 }
 
-/// A table of a host. After the host has ended, a later host may reuse the table.
+/// The table of a host. After the host has ended, a later host may reuse the table: [`get`](Self::get) checks for that.
 #[derive(Clone, Copy)]
 pub(crate) struct TableOfHost {
     table: &'static GroupTable,
@@ -344,8 +345,8 @@ impl TableOfHost {
         if self.host.has_ended() { Err(GroupError::Shutdown) } else { Ok(self.table) }
     }
 
-    /// Sends a copy of `message` to each live member whose mailbox has or makes room. Never waits. Returns how many
-    /// members got it.
+    /// Sends a copy of `message` to each live member whose mailbox has room or makes room. Never waits. Returns how
+    /// many members got a copy.
     pub(crate) fn spread<M: Clone + Send + 'static>(self, members: &[Pid], message: M) -> usize {
         let Some((last, others)) = members.split_last() else { return 0 };
         let sent = others.iter().filter(|pid| send_copy(self.host.scheduler, **pid, message.clone())).count();
@@ -353,8 +354,8 @@ impl TableOfHost {
     }
 }
 
-/// Sends a copy, and returns whether it was delivered. If there is no room, it becomes a dead letter of the member's
-/// host, or of `host` if the member has none here.
+/// Sends a copy, and returns whether it was delivered. If there is no room, the copy becomes a dead letter of the
+/// member's host, or of `host` if the member has no host in this program.
 fn send_copy<M: Send + 'static>(host: &'static Scheduler, pid: Pid, message: M) -> bool {
     match with_mode(SendMode::Delayed, || crate::routing::router::send(pid, message)) {
         Ok(()) => true,

@@ -6,8 +6,8 @@ use crate::{Pid, actor::send::SendTo, sync::Arc, util::debug::impl_debug};
 use std::any::{TypeId, type_name};
 use std::marker::PhantomData;
 
-/// A topic for events of type `E`, from [`Host::topic`](crate::Host::topic). This is a handle, cheap to clone; the
-/// topic exists while it has subscribers. A topic of an ended host has no subscribers and accepts none.
+/// A topic for events of type `E`, from [`Host::topic`](crate::Host::topic). This is a handle, cheap to clone. The
+/// topic exists while it has subscribers. Once its host has ended, a topic has no subscribers and accepts none.
 ///
 /// Topics with the same name and different types are independent. A subscription ends before the end of its process is
 /// reported.
@@ -45,7 +45,7 @@ impl<E: Send + 'static> Topic<E> {
         Self { table, key, event: PhantomData }
     }
 
-    /// Returns the name of the topic; `None` if it has none.
+    /// Returns the name of the topic, or `None` if it has none.
     pub fn name(&self) -> Option<&str> {
         self.key.as_ref().ok()?.name.as_ref().map(|name| &**name.text())
     }
@@ -65,7 +65,7 @@ impl<E: Send + 'static> Topic<E> {
         self.table.spread(&self.subscribers(), event)
     }
 
-    /// Subscribes a process, which gets each event once, however often it subscribes. Returns whether it was not
+    /// Subscribes a process. It gets each event once, however many times it subscribes. Returns whether it was not
     /// subscribed before.
     ///
     /// # Errors

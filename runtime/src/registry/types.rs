@@ -23,7 +23,7 @@ type MessageMaker = fn(&str, Inputs) -> Result<NamedMessage, MessageError>;
 #[derive(Default)]
 pub(crate) struct Registry {
     types: RwLock<BTreeMap<String, Arc<TypeFactory>>>,
-    /// Keyed by type, because a process takes messages by name however it was started.
+    /// Keyed by type, because a process takes messages by name no matter how it was started.
     messages: RwLock<BTreeMap<TypeId, MessageMaker>>,
 }
 
@@ -43,7 +43,7 @@ impl Registry {
         drop(before);
     }
 
-    /// Removes all types. Contains panics in the drops of their factories, which are user code.
+    /// Removes all types. Their factories are user code, so panics in their drops are contained.
     pub(crate) fn clear(&self) {
         self.messages.write().unwrap_or_else(PoisonError::into_inner).clear();
         let types = std::mem::take(&mut *self.types.write().unwrap_or_else(PoisonError::into_inner));
@@ -59,7 +59,7 @@ impl Registry {
         inputs: Inputs,
         ties: StartTies,
     ) -> Result<Pid, StartError> {
-        // Checked first, because a host that is shut down clears its types, which would then count as unknown.
+        // Checked first: a host that is shut down clears its types, which would otherwise be reported as unknown.
         if host.scheduler.gate.is_closed() {
             return Err(SpawnError::Shutdown.into());
         }

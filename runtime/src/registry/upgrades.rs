@@ -7,12 +7,12 @@ use crate::util::panics::{Site, contain};
 use crate::{Pid, routing::alias};
 use std::{any::TypeId, collections::BTreeMap, error::Error};
 
-/// The reason why a registered upgrade could not make the new state.
+/// The reason why a registered upgrade could not create the new state.
 pub(crate) type UpgradeFailure = Box<dyn Error + Send + Sync>;
 
 type Ask = dyn Fn(Pid) -> Upgrading<Pid, UpgradeFailure> + Send + Sync;
 
-/// The registered upgrades, by the old type and the new one's name.
+/// The registered upgrades, by the old type and the name of the new type.
 #[derive(Default)]
 pub(crate) struct Upgrades(RwLock<BTreeMap<(TypeId, &'static str), Arc<Ask>>>);
 
@@ -49,7 +49,7 @@ impl Upgrades {
         ask(pid)
     }
 
-    /// Removes all upgrades. Contains panics in their drops, which are user code.
+    /// Removes all upgrades. Their drops are user code, so panics in them are contained.
     pub(crate) fn clear(&self) {
         let upgrades = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
         upgrades.into_values().for_each(|upgrade| _ = contain(Site::TypeDrop, || drop(upgrade)));

@@ -70,7 +70,7 @@ pub struct Simulation {
     replay: Option<PathBuf>,
 }
 
-/// The result of the body of a test: nothing, or a `Result` whose error fails the test.
+/// What the body of a test returns: nothing, or a `Result` whose error fails the test.
 pub trait TestResult {
     /// Panics if the test has failed.
     fn expect_passed(self);
@@ -148,10 +148,10 @@ impl Simulation {
         self
     }
 
-    /// Replays the smallest failing schedule of a trace file, which [`FailedRun::trace`] names, and runs nothing else.
-    /// The environment variable `POSTROOM_REPLAY` does the same for the test that wrote the file. If the program has
-    /// changed, the replay follows the schedule as long as the same processes take the same turns, and reports where it
-    /// departed from it.
+    /// Replays the smallest failing schedule in a trace file, and runs nothing else. [`FailedRun::trace`] has the path
+    /// of the file. The environment variable `POSTROOM_REPLAY` does the same for the test that wrote the file. If the
+    /// program has changed, the replay follows the schedule as long as the same processes take the same turns, and
+    /// reports where it departed from the schedule.
     pub fn replay(mut self, trace: impl Into<PathBuf>) -> Self {
         self.replay = Some(trace.into());
         self
@@ -273,8 +273,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Runs the first seed twice, and returns the outcome. Both runs list their turns, since further runs might not
-    /// differ again.
+    /// Runs the first seed twice, and returns the outcome. Both runs list their turns, since a difference might not
+    /// occur again in further runs.
     fn check_determinism(&self, runner: &mut Runner, seed: u64) -> Result<Ran, SimulationError> {
         let (one, two) = (runner.run(runner.drawn(seed), seed, true)?, runner.run(runner.drawn(seed), seed, true)?);
         if one.hash == two.hash {
@@ -285,7 +285,7 @@ impl Simulation {
         Err(SimulationError::Differs { test: self.case.name.clone(), seed, turn, first, second })
     }
 
-    /// Reads the recorded run that is to be replayed, if there is one.
+    /// Reads the recorded run that is to be replayed, if any.
     fn recorded(&self) -> Result<Option<(PathBuf, Recorded)>, SimulationError> {
         let asked = || std::env::var_os("POSTROOM_REPLAY").map(PathBuf::from);
         let Some(path) = self.replay.clone().or_else(asked) else { return Ok(None) };
@@ -399,7 +399,8 @@ impl Simulation {
         SimulationError::Failed(failed)
     }
 
-    /// Describes a failed run, without a trace. Its own schedule is the smallest that is known.
+    /// Describes a failed run, without a trace. The smallest failing schedule in the description is that of the run
+    /// itself.
     fn failed(&self, seed: u64, run: (u64, u64), failure: Panic, ran: Ran, replay: String) -> Box<FailedRun> {
         Box::new(FailedRun {
             test: self.case.name.clone(),
@@ -494,7 +495,7 @@ impl Covered {
     }
 }
 
-/// Runs a body, one seed after the other, on one thread and its drivers.
+/// Runs the body of a test, one seed after the other, on one thread and its drivers.
 struct Runner {
     case: Arc<TestCase>,
     body: TestBody,
@@ -508,14 +509,14 @@ fn are_alike(one: &Panic, other: &Panic) -> bool {
     one.place == other.place && kind(one) == kind(other)
 }
 
-/// The message of a failure for which the test is not to blame.
+/// The message of a failure that is not the test's fault.
 const BROKEN: &str = "the runtime contradicts itself, which is its fault and not the test's";
 
-/// The moment at which each run begins. It is always the same, since a program may print its times.
+/// The moment at which each run begins. It is always the same, since a program may print times.
 const BEGINNING: Moment = Moment::of_days(36_500);
 
-/// The slots of former runners, for later ones. Each list stays together, because PIDs are ordered by slot, and slots
-/// that were leased later have higher indices.
+/// The slots of former runners, for later ones. Each list stays in one piece, because PIDs are ordered by slot, and
+/// slots that were leased later have higher indices.
 static UNUSED_SLOTS: World<SegQueue<Vec<u32>>> = World::new(SegQueue::new());
 
 impl Drop for Runner {
@@ -540,8 +541,8 @@ impl Runner {
         self.make(choices, seed, is_listed.then(ExpectedTurns::default))
     }
 
-    /// Performs one run. With `listed`, the run lists its turns and compares them with those of `listed`; at the first
-    /// mismatch it stops replaying.
+    /// Performs one run. With `listed`, the run lists its turns and compares them with those of `listed`, and it stops
+    /// replaying at the first mismatch.
     fn make(&mut self, choices: Choices, seed: u64, listed: Option<ExpectedTurns>) -> Result<Ran, SimulationError> {
         let unsupported = |reason: String| SimulationError::Unsupported { test: self.case.name.clone(), reason };
         let clock = Clock::starting_at(BEGINNING);
@@ -578,7 +579,7 @@ impl Runner {
             runtimes.for_each(drop);
         } else {
             // A step waits for something that no process can provide, or the runtime can no longer be relied on. The
-            // hosts are left behind, and so is the thread of such a step.
+            // hosts are abandoned, and so is the thread of such a step.
             self.slots.clear();
             runtimes.for_each(Host::leave_behind);
         }

@@ -1,10 +1,10 @@
 //! The choices of a run: which of several things happens next.
 //!
-//! A run is determined by its choices. Each is a number below the count of alternatives, and zero is always the dullest
-//! alternative: continue in the order in which things became ready, inject no fault. Choices are drawn from a seed by a
-//! [strategy](super::strategy), and recorded; a recorded list replays the run. So a schedule is made smaller by setting
-//! choices to zero and by truncating the list, whatever the choices decide (as Hypothesis does with its choice
-//! sequence, MacIver and Donaldson, 2020).
+//! A run is determined by its choices. Each choice is a number below the count of alternatives. Zero is always the
+//! dullest alternative: continue in the order in which things became ready, or inject no fault. Choices are drawn from
+//! a seed by a [strategy](super::strategy), and recorded; a recorded list replays the run. So a schedule is made
+//! smaller by setting choices to zero and by truncating the list, no matter what the choices decide (as Hypothesis does
+//! with its choice sequence: MacIver and Donaldson, 2020).
 
 use super::explore::{Explorer, Touched};
 use super::strategy::TurnOrder;
@@ -111,7 +111,7 @@ impl Choices {
         chosen
     }
 
-    /// Records a choice. A number above 65,535 is recorded as 65,535, so that the list would replay another run; but no
+    /// Records a choice. A number above 65,535 is recorded as 65,535, so the list would replay a different run; but no
     /// test that ends has that many alternatives.
     fn record(&mut self, chosen: usize) {
         self.made.push(u16::try_from(chosen).unwrap_or(u16::MAX));

@@ -38,17 +38,17 @@ enum Branch {
     Other { count: usize, chosen: usize },
 }
 
-/// The search, which is passed from run to run.
+/// The search. It is passed from run to run.
 #[derive(Default)]
 pub(crate) struct Explorer {
     path: Vec<Branch>,
-    /// Number of nodes of the path that the run has passed.
+    /// Number of nodes of the path that this run has passed.
     depth: usize,
-    /// The node of the last turn in this run.
+    /// The node of the most recent turn in this run.
     last: Option<usize>,
     /// The current sleep set: the turns that need not come next, with what they touch.
     asleep: Vec<(u32, Touched)>,
-    /// The actor of the last turn.
+    /// The actor of the most recent turn.
     actor: Option<u32>,
 }
 
@@ -96,8 +96,8 @@ impl Explorer {
         self.asleep.iter().any(|(other, _)| *other == actor)
     }
 
-    /// Removes turns that do not commute with the ended turn from the sleep set, and records what the ended turn has
-    /// touched for the other branches of its node.
+    /// Removes the turns that do not commute with the ended turn from the sleep set. Also records, for the other
+    /// branches of the node of the ended turn, what that turn has touched.
     fn turn_ended(&mut self, mut touched: Touched) {
         let Some(actor) = self.actor.take() else { return };
         touched.actors.push(actor);
@@ -111,8 +111,8 @@ impl Explorer {
         }
     }
 
-    /// Advances to the next path when a run has ended; `touched` is what its last turn has touched. Returns false if
-    /// there is no next path.
+    /// Advances to the next path when a run has ended. `touched` is what the last turn of that run has touched. Returns
+    /// false if there is no next path.
     pub(crate) fn advance(&mut self, touched: Touched) -> bool {
         self.turn_ended(touched);
         while let Some(node) = self.path.last_mut() {

@@ -13,15 +13,15 @@ use crate::sync::{AtomicU64, Ordering, lock};
 use std::ptr;
 use std::time::Duration;
 
-/// The node ID of the first additional node. The IDs of a run are in the order in which the nodes were added. A guess:
-/// no program draws an ID that low.
+/// The node ID of the first additional node. Within a run, IDs increase in the order in which the nodes were added. A
+/// guess: no program draws an ID that low.
 const FIRST_NODE: u64 = 1 << 20;
 
 /// The first of the random streams from which the seeds of additional nodes are drawn.
 const NODES: u64 = 1 << 41;
 
 impl SimRun {
-    /// Makes the calling driver simulate the hosts that have been added since the last call.
+    /// Makes the calling driver simulate the hosts that have been added since its previous call.
     pub(super) fn play_all(&self, played: &mut Vec<PlayedHost>) {
         let state = &mut *self.state();
         for host in state.hosts.iter_mut().skip(played.len()) {

@@ -1,14 +1,14 @@
 //! The invariants of the runtime itself, which are checked after each run of any test.
 //!
-//! They reveal faults in the runtime that have no consequence in a short test: a lost token means a process that never
-//! runs again, and a name that stays with an ended process is a leak.
+//! These checks reveal faults in the runtime that have no consequence in a short test, such as a lost token, because of
+//! which a process never runs again, or a name that stays with an ended process, which is a leak.
 //!
 //! * Between turns each token is in one place: parked in its mailbox, or ready. A process that is parked as idle has
 //!   nothing to do; a suspended process waits for a mailbox that will have room; a process that awaits an answer waits
-//!   for a live process; and links, monitors and names belong to live processes, and are known on both sides.
+//!   for a live process; and links, monitors and names belong to live processes, and both sides of each agree about it.
 //! * When all processes have been killed, nothing remains of them.
 //!
-//! Each check has been seen to fail, with an injected fault that no assertion of a test detects: `unasserted` in
+//! Each check has been seen to fail with an injected fault that no assertion of a test detects: `unasserted` in
 //! `tests/faults/list`.
 
 use super::run::SimRun;
@@ -21,7 +21,7 @@ use crate::sync::lock;
 use std::collections::BTreeMap;
 
 impl SimRun {
-    /// Describes an invariant that does not hold, if there is one. Called by the test's thread, between turns.
+    /// Describes a violated invariant, if there is one. Called by the test's thread, between turns.
     pub(crate) fn broken_between_turns(&self, host: Host) -> Option<String> {
         for host in [host].into_iter().chain(self.nodes()) {
             if let Some((name, holder)) = host.scheduler().names.held_by_the_dead() {
@@ -49,7 +49,7 @@ impl SimRun {
         broken_token.or_else(|| at_rest.find_map(broken_bindings))
     }
 
-    /// Describes what is left after the end of all processes, if anything is.
+    /// Describes what is left after the end of all processes, if anything.
     pub(crate) fn broken_at_the_end(&self) -> Option<String> {
         let slots: Vec<_> = self.used_slots().into_iter().filter_map(|index| TABLE.slot(index)).collect();
         let schedulers = self.schedulers();
@@ -98,8 +98,8 @@ fn broken_wait(slot: &'static Slot, is_ready: bool) -> Option<String> {
     Some(format!("waits for the answer of {method} from {on}, which has ended"))
 }
 
-/// Describes what is wrong with the links and monitors of a process at rest, which has received everything that was
-/// sent to it; `None` if nothing is.
+/// Describes what is wrong with the links and monitors of a process at rest; `None` if nothing is. Such a process has
+/// received everything that was sent to it.
 fn broken_bindings(slot: &'static Slot, is_at_rest: &impl Fn(&Slot) -> bool) -> Option<String> {
     let pid = slot.resident()?;
     // SAFETY: this runs between turns, for a process without a step that waits on its stack, so nothing uses its token.

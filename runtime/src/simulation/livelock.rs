@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 
-/// The timers that have fired since the last turn, by the processes to which they sent something.
+/// The timers that have fired since the most recent turn, by the processes to which they sent something.
 #[derive(Default)]
 pub(crate) struct FiredTimers {
     count: u64,
     /// Number of timers that were pending before the first one fired.
     pending: u64,
     of: BTreeMap<u32, u64>,
-    /// The process to which the timer that fires now has sent something.
+    /// The process to which the timer that is firing has sent something.
     receiver: Option<u32>,
     are_endless: bool,
     /// Number of timers that have fired in the whole run.
@@ -29,7 +29,7 @@ impl FiredTimers {
         self.receiver = None;
     }
 
-    /// Prepares for timers that may fire now: no earlier send is attributed to them.
+    /// Prepares for timers that may fire now, so that no earlier send is attributed to them.
     pub(crate) fn begin(&mut self) {
         self.receiver = None;
     }
@@ -39,8 +39,8 @@ impl FiredTimers {
         self.receiver.get_or_insert(to);
     }
 
-    /// Records that a timer has fired, after which `pending` timers are pending. Returns whether more than `most`
-    /// timers have fired that were not pending at first.
+    /// Records that a timer has fired. `pending` returns how many timers are pending after that. Returns whether more
+    /// than `most` timers have fired that were not pending at first.
     pub(crate) fn fired(&mut self, pending: impl FnOnce() -> usize, most: u64) -> bool {
         if self.count == 0 {
             self.pending = 1 + pending() as u64;
@@ -67,8 +67,8 @@ impl FiredTimers {
         self.total
     }
 
-    /// Returns the processes for which the most timers fired, with the number of timers for each; the timers that have
-    /// sent nothing are under `None`.
+    /// Returns the processes for which the most timers fired, with the number of timers for each. Timers that have sent
+    /// nothing are under `None`.
     pub(crate) fn busiest(&self, most: usize) -> Vec<(Option<u32>, u64)> {
         let others = self.count - self.of.values().sum::<u64>();
         let of = self.of.iter().map(|(actor, count)| (Some(*actor), *count));
@@ -89,7 +89,7 @@ mod tests {
     use crate::env::clock::{Moment, TimeKeeper};
     use std::time::Duration;
 
-    /// Sets a timer for the current moment, which sets the next one, and so on.
+    /// Sets a timer for the current moment. That timer sets the next one, and so on, `left` times.
     fn set_again(host: &'static Scheduler, left: u32) {
         if left > 0 {
             let due = Moment::now_by(host.clock_override());
@@ -98,7 +98,7 @@ mod tests {
     }
 
     /// Catches: a clock that stays at one moment forever, both on the thread of the test and on that of processes.
-    /// Without the bound these runs pass, after 10,000 timers.
+    /// Without the bound these runs pass, after 10,000 timers each.
     #[test]
     fn a_timer_that_sets_itself_again_for_its_moment_ends_the_run() {
         let bodies: [fn(&Sim); 2] = [

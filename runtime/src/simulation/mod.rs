@@ -1,7 +1,7 @@
 //! Simulated tests: a program runs under many seeded schedules, and a failing one is replayed and shrunk.
 //!
 //! Processes share nothing, so two runs of a program differ only in the order of its processes' turns, in time, and in
-//! faults. A simulation decides all three, and simulates nothing else: mailboxes, tokens, steps, timers, links,
+//! faults. A simulation determines all three, and simulates nothing else: mailboxes, tokens, steps, timers, links,
 //! supervision, pools and names are the production code. What threads can do to each other *within* a turn is checked
 //! by the models (`tests/models`).
 //!

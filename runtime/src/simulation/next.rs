@@ -61,7 +61,7 @@ impl SimRun {
                 let stuck = self.describe_stuck(state);
                 state.abort = Some(Abort::Stuck(stuck));
             }
-            // The test's thread is unwound first. When its processes have been killed, the steps that still wait are
+            // The test's thread is unwound first. Once its processes have been killed, the steps that still wait are
             // unwound, too.
             state.gives_up = state.is_ending;
             let is_ending = state.is_ending;
@@ -113,14 +113,14 @@ impl SimRun {
         }
     }
 
-    /// Returns whether the scheduler decides what each worker runs. It does not while processes are being ended, since
-    /// the order of their ends is not a choice.
+    /// Returns whether the scheduler decides what each worker runs. It does not do so while processes are being ended,
+    /// since the order in which they end is not a choice.
     fn has_workers(&self, state: &State) -> bool {
         self.workers > 1 && !state.is_ending
     }
 
-    /// Chooses a worker, and takes the process that it runs next; or chooses something else that is ready. Returns
-    /// `None` if no worker finds anything.
+    /// Chooses a worker, and takes the process that this worker runs next, or chooses something else that is ready.
+    /// Returns `None` if no worker finds anything.
     fn choose_worker(&self, state: &mut State, played: &[PlayedHost]) -> Option<(usize, Ready)> {
         state.follow();
         let workers: smallvec::SmallVec<[&ThreadContext; 4]> =
@@ -149,7 +149,7 @@ impl SimRun {
         })
     }
 
-    /// Chooses something that is ready. Returns `None` if it is paused or slowed instead of run.
+    /// Chooses something that is ready. Returns `None` if what was chosen is paused or slowed instead of run.
     fn choose(&self, state: &mut State, now: Moment) -> Option<NextTurn> {
         if self.is_over(state, now) {
             // Everything that is ready stays ready.
@@ -170,7 +170,8 @@ impl SimRun {
         self.take_turn(state, ready, None, now)
     }
 
-    /// Makes `ready` take its turn, on `worker` if there are several. Returns `None` if it is paused or slowed instead.
+    /// Makes `ready` take its turn, on `worker` if there are several workers. Returns `None` if it is paused or slowed
+    /// instead.
     fn take_turn(&self, state: &mut State, ready: Ready, worker: Option<usize>, now: Moment) -> Option<NextTurn> {
         if self.is_over(state, now) {
             state.ready.push(ready);

@@ -17,7 +17,7 @@ pub struct Coverage {
     pub turns: u64,
     /// Number of different schedules.
     pub schedules: u64,
-    /// Whether these schedules represent all possible ones, so that the test is proved for every order of its
+    /// Whether these schedules represent all possible schedules, so that the test is proved for every order of its
     /// processes' turns. (Orders that differ only in turns that commute are one schedule. `runs` includes the runs that
     /// turned out to repeat a schedule in this sense.)
     pub is_exhaustive: bool,
@@ -134,7 +134,7 @@ impl fmt::Display for Departure {
 pub struct FailedRun {
     /// The name of the test.
     pub test: String,
-    /// The seed. With the same build, the run fails with it again.
+    /// The seed. In the same build, a run with this seed fails again.
     pub seed: u64,
     /// The number of the run, from 1, and the planned number of runs.
     pub run: (u64, u64),
@@ -150,8 +150,8 @@ pub struct FailedRun {
     pub trace: Result<PathBuf, String>,
     /// Where the run departed from the one that it replays, if it did.
     pub departure: Option<Departure>,
-    /// The number of choices that the run made, the number that the smallest failing schedule needs, and the number of
-    /// runs that it took to find that.
+    /// The number of choices that the run made, the number of choices that the smallest failing schedule needs, and the
+    /// number of runs that it took to find that schedule.
     pub(crate) choices: (usize, usize, usize),
     pub(crate) smallest: Listed,
     pub(crate) replay: String,

@@ -7,10 +7,10 @@
 //!
 //! With several workers nothing is swept: the choice is which worker goes next, and the scheduler decides what it runs.
 //!
-//! Only the thread with the baton runs the code of the test, of a process, or [`SimRun::drive`], so no thread waits for
-//! a lock here.
+//! Only the thread with the baton runs the code of the test, the code of a process, or [`SimRun::drive`], so no thread
+//! waits for a lock of the run.
 //!
-//! [`state`](super::state) contains what is ready and what waits, and [`next`](super::next) chooses among it. The hosts
+//! [`state`](super::state) contains what is ready and what waits, and [`next`](super::next) chooses from it. The hosts
 //! of a run are in [`hosts`](super::hosts), and the functions that the runtime calls are in
 //! [`simulator`](super::simulator).
 
@@ -46,7 +46,7 @@ use std::time::Duration;
 pub(crate) struct TestCase {
     pub(crate) name: String,
     pub(crate) schedules: Schedules,
-    /// Maximum number of turns of a run, and of timers that fire without a turn.
+    /// Maximum number of turns in a run, and also of timers that fire without a turn.
     pub(crate) max_turns: u64,
     /// Maximum simulation time of a run.
     pub(crate) max_time: Duration,
@@ -70,7 +70,7 @@ pub(crate) struct Aborted;
 pub(crate) struct Ran {
     pub(crate) failure: Option<Panic>,
     pub(crate) made: Vec<u16>,
-    /// The rest of the search, if the run is part of a search that is not complete.
+    /// The rest of the search, if the run is part of a search that is not yet complete.
     pub(crate) explorer: Option<Explorer>,
     /// Whether the run was cut short because everything that followed had been explored.
     pub(crate) is_redundant: bool,
@@ -78,7 +78,7 @@ pub(crate) struct Ran {
     pub(crate) turns: u64,
     /// Number of timers that have fired.
     pub(crate) timers: u64,
-    /// Simulation time until the body of the test was over.
+    /// Simulation time until the body of the test ended.
     pub(crate) time: Duration,
     pub(crate) listed: Listed,
     pub(crate) sometimes: BTreeMap<&'static str, u64>,
@@ -192,7 +192,8 @@ impl SimRun {
         is_clean
     }
 
-    /// Makes all drivers leave, whatever is left to do. Called when the runtime can no longer be relied on.
+    /// Makes all drivers leave, even if there is something left to do. Called when the runtime can no longer be relied
+    /// on.
     pub(crate) fn abandon(&self) {
         self.end_body();
         self.dismiss();
@@ -218,7 +219,7 @@ impl SimRun {
         }
     }
 
-    /// Takes the outcome of the run after it has ended, with its `failure` and the `time` that its body took.
+    /// Takes the outcome of the run after the run has ended, with its `failure` and the `time` that its body took.
     pub(crate) fn outcome(&self, failure: Option<Panic>, time: Duration) -> Ran {
         let state = &mut *self.state();
         let choices = std::mem::replace(&mut state.choices, Choices::replayed(Vec::new()));
@@ -286,7 +287,7 @@ impl SimRun {
         state.faults.set_late(&mut state.choices, late);
     }
 
-    /// Returns whether a fault with this probability, which the test or a library defines, happens.
+    /// Returns whether a fault with this probability happens now. The test or a library defines the fault.
     pub(crate) fn chance(&self, probability: f64) -> bool {
         let state = &mut *self.state();
         !state.is_ending && state.faults.are_wanted() && probability > 0.0 && state.choices.fault(probability)
@@ -304,8 +305,8 @@ impl SimRun {
         let is_ours =
             |owner: &SlotOwner| self.state().hosts.iter().any(|host| ptr::eq(owner, host.scheduler.slot_owner()));
         match slot.filter(|slot| slot.owner().is_some_and(is_ours)) {
-            // SAFETY: this is a process of the simulation, whose steps do not run while the test does. Others may send
-            // to it, which adds nodes but removes none.
+            // SAFETY: this is a process of the simulation, whose steps do not run while the test does. Other threads
+            // may send to it, which adds nodes but removes none.
             Some(slot) => unsafe { slot.lanes.queued_types(slot.last()) },
             None => Vec::new(),
         }
@@ -365,7 +366,7 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    /// Counts requesters on another thread for a while, as another simulation does.
+    /// Counts requesters of `owner` on another thread for a while, as another simulation does.
     fn ask(owner: &'static SlotOwner) {
         let (counted, are_counted) = channel();
         std::thread::spawn(move || {
@@ -376,8 +377,9 @@ mod tests {
         are_counted.recv().expect("it counts");
     }
 
-    /// Catches: a run that uses other slots than the run before, because the host of another simulation has the record
-    /// of its last host. (If the requesters are gone before the run spawns, this catches nothing.)
+    /// Catches: a run whose slots differ from those of the previous run, because the record of the host of that run now
+    /// belongs to the host of another simulation. (If the requesters are gone before the run spawns, this catches
+    /// nothing.)
     #[test]
     fn the_slots_of_a_run_do_not_depend_on_requests_elsewhere() {
         let last: Mutex<Option<&SlotOwner>> = Mutex::new(None);

@@ -1,4 +1,4 @@
-//! Shrinks a failing schedule, so that few choices other than the dullest are left.
+//! Shrinks a failing schedule, so that few choices are left that are not the dullest alternative.
 //!
 //! First the end of the list is cut off, then blocks of choices are set to zero, in halves, quarters and so on (delta
 //! debugging: Zeller and Hildebrandt, 2002), as long as the same failure remains.
@@ -6,8 +6,8 @@
 /// Maximum number of runs.
 const MOST: usize = 2_000;
 
-/// Number of turns and timers in total after which no further run begins. Each attempt that never ends takes as many as
-/// the test allows.
+/// Total number of turns and timers after which no further run begins. An attempt that never ends takes as many as the
+/// test allows.
 const MOST_WORK: u64 = 3_000_000;
 
 /// A shrunk schedule.
@@ -17,8 +17,8 @@ pub(crate) struct Shrunk {
     pub(crate) tries: usize,
 }
 
-/// Shrinks `choices`. `fails` runs a list of choices, and returns whether it fails in the same way, and how many turns
-/// and timers it took.
+/// Shrinks `choices`. `fails` runs a list of choices, and returns whether the run fails in the same way, and how many
+/// turns and timers it took.
 pub(crate) fn shrink(choices: Vec<u16>, mut fails: impl FnMut(&[u16]) -> (bool, u64)) -> Shrunk {
     let (mut best, mut tries, mut work) = (choices, 0, 0_u64);
     let mut attempt = |candidate: Vec<u16>, best: &mut Vec<u16>, tries: &mut usize| {

@@ -13,8 +13,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-/// The simulated host of a test. Dereferences to the host: spawn, send and wait as on any other. Passed to the body of
-/// a [`postroom::test`](macro@crate::test) and of [`Simulation::run`](super::campaign::Simulation::run).
+/// The simulated host of a test. It dereferences to the host, so you can spawn, send and wait as on any other host. It
+/// is passed to the body of a [`postroom::test`](macro@crate::test) and of
+/// [`Simulation::run`](super::campaign::Simulation::run).
 ///
 /// No process runs while the body runs. When the body waits (`.wait()`, `.await`, `until_idle`, `advance`, a probe),
 /// processes take their turns, in an order that the seed chooses. If none can continue, time leaps to the next timer.
@@ -31,8 +32,8 @@ impl Sim {
         Self { run, host }
     }
 
-    /// Returns the simulation that the calling thread is part of, if it is part of one. Meant for libraries that
-    /// replace their threads and clocks in a simulated test.
+    /// Returns the simulation that the calling thread is part of, if any. Meant for libraries that replace their
+    /// threads and clocks in a simulated test.
     pub fn current() -> Option<Self> {
         with_current(|run| {
             let run = run?;
@@ -45,8 +46,8 @@ impl Sim {
         self.host
     }
 
-    /// Adds a node to the simulation: a separate host, built like that of the test, whose processes reach other nodes
-    /// only through the transports that are connected to its router. See `Builder::logical_node`; the test itself
+    /// Adds a node to the simulation. A node is a separate host, built like that of the test. Its processes reach other
+    /// nodes only through the transports that are connected to its router: see `Builder::logical_node`. The test itself
     /// observes all nodes.
     ///
     /// `postroom_cluster::testing` creates whole nodes of a cluster, with a broker between them: see the guide's page
@@ -83,8 +84,8 @@ impl Sim {
         }
     }
 
-    /// Pauses a node of the simulation for `time`, like a paused virtual machine: none of its processes takes a turn,
-    /// and afterwards everything that was due in the meantime is late.
+    /// Pauses a node of the simulation for `time`, like a paused virtual machine. During that time none of its
+    /// processes takes a turn, and everything that becomes due is late.
     pub fn pause(&self, node: Host, time: Duration) {
         self.run.pause(node, time);
     }
@@ -102,8 +103,8 @@ impl Sim {
         self.run.chance(probability)
     }
 
-    /// Returns a random delay of at most `most`, for a library's own late events. The delay is zero in a test without
-    /// faults.
+    /// Returns a random delay of at most `most`, with which a library can make its own events late. The delay is zero
+    /// in a test without faults.
     pub fn delay(&self, most: Duration) -> Duration {
         self.run.delay(most)
     }
@@ -140,7 +141,7 @@ impl Sim {
         }
     }
 
-    /// Returns a random number, which depends only on the seed.
+    /// Returns a random number that depends only on the seed and on how many have been drawn before.
     pub fn random(&self) -> u64 {
         self.run.state().random.next()
     }
@@ -155,39 +156,39 @@ impl Sim {
         self.run.mailbox(pid.into())
     }
 
-    /// Makes processes of type `P` panic now and then, between two messages: in a quarter of the runs, before each turn
-    /// with this probability. Links, supervisors and callers react as to any other panic.
+    /// Makes processes of type `P` panic now and then, between two messages. In a quarter of the runs, this happens
+    /// before each of their turns with this probability. Links, supervisors and callers react as to any other panic.
     pub fn crash<P: 'static>(&self, probability: f64) {
         self.ask::<P>(Mishap::Crash, probability, Duration::ZERO);
     }
 
-    /// Makes processes of type `P` slow now and then: in a quarter of the runs, a ready process is not run for up to
-    /// `most`, with this probability.
+    /// Makes processes of type `P` slow now and then. In a quarter of the runs, with this probability, a ready process
+    /// is not run for up to `most`.
     pub fn slow<P: 'static>(&self, probability: f64, most: Duration) {
         self.ask::<P>(Mishap::Slow, probability, most);
     }
 
-    /// Makes the start of a process of type `P` fail now and then, as if its entry had panicked: in a quarter of the
-    /// runs, with this probability.
+    /// Makes the start of a process of type `P` fail now and then, as if its entry had panicked. In a quarter of the
+    /// runs, a start fails with this probability.
     pub fn fail_start<P: 'static>(&self, probability: f64) {
         self.ask::<P>(Mishap::Start, probability, Duration::ZERO);
     }
 
-    /// Makes mailboxes of processes of type `P` seem full now and then, to senders that a full mailbox refuses
-    /// (`try_send`, and senders outside of processes): in a quarter of the runs, with this probability for each
-    /// message.
+    /// Makes mailboxes of processes of type `P` appear full now and then, to senders that a full mailbox refuses
+    /// (`try_send`, and senders outside of processes). In a quarter of the runs, this happens to each message with this
+    /// probability.
     pub fn fill<P: 'static>(&self, probability: f64) {
         self.ask::<P>(Mishap::Full, probability, Duration::ZERO);
     }
 
-    /// Makes commands of type `C` fail now and then, as if their handler had dropped them: in a quarter of the runs,
-    /// with this probability.
+    /// Makes commands of type `C` fail now and then, as if their handler had dropped them. In a quarter of the runs, a
+    /// command fails with this probability.
     pub fn fail_command<C: 'static>(&self, probability: f64) {
         self.ask::<C>(Mishap::FailedCommand, probability, Duration::ZERO);
     }
 
-    /// Makes commands of type `C` late now and then: in a quarter of the runs, a command is handled up to `most` later,
-    /// with this probability.
+    /// Makes commands of type `C` late now and then. In a quarter of the runs, with this probability, a command is
+    /// handled up to `most` later.
     pub fn delay_command<C: 'static>(&self, probability: f64, most: Duration) {
         self.ask::<C>(Mishap::LateCommand, probability, most);
     }
@@ -212,8 +213,8 @@ impl fmt::Debug for Sim {
     }
 }
 
-/// The probability that a place of `buggify` is active in a run, and the probability that an active place then
-/// misbehaves.
+/// The probability that a place of `buggify` is active in a run, and also the probability that an active place
+/// misbehaves when it is reached.
 const BUGGIFIED: f64 = 0.25;
 
 /// Returns whether this place misbehaves now. Called by [`buggify!`](crate::test::buggify).

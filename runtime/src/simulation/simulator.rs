@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const LEASE: u32 = 64;
 
 impl SimRun {
-    /// Lets others run until the calling thread may continue.
+    /// Lets other threads run until the calling thread may continue.
     pub(super) fn wait(&self, until: Until) {
         let id = current_thread().id();
         let (seat, next) = {

@@ -40,7 +40,7 @@ pub(crate) enum Abort {
     Stuck(Vec<String>),
     /// Everything that could follow has been explored.
     Explored,
-    /// It took more turns or time than allowed.
+    /// The run took more turns or more time than allowed.
     Endless { turns: u64, time: Duration, busiest: Vec<(String, u64)> },
     /// `timers` timers fired without a turn of any process, the last of them at `time`.
     Livelock { timers: u64, time: Duration, busiest: Vec<(String, u64)> },
@@ -102,15 +102,15 @@ pub(crate) struct State {
     pub(crate) random: Random,
     /// Which places of `buggify` are active.
     pub(crate) buggified: BTreeMap<(&'static str, u32), bool>,
-    /// How often each condition of `sometimes` has held.
+    /// Number of times that each condition of `sometimes` has held.
     pub(crate) sometimes: BTreeMap<&'static str, u64>,
     /// What the current turn has touched.
     pub(super) touched: Touched,
-    /// What the last turn of the body has touched.
+    /// What the most recent turn of the body has touched.
     pub(super) touched_by_body: Touched,
-    /// Whether the body of the test is over, in which case the processes are being ended.
+    /// Whether the body of the test has ended, in which case the processes are being ended.
     pub(super) is_ending: bool,
-    /// Whether steps that wait on their stacks are unwound, since nothing else would end them.
+    /// Whether steps that wait on their stacks are to be unwound, since nothing else would end them.
     pub(super) gives_up: bool,
     pub(super) abort: Option<Abort>,
 }
@@ -128,7 +128,7 @@ impl State {
         slot.owner().and_then(is_its)
     }
 
-    /// Sets `ready` aside if its host is paused; returns it otherwise.
+    /// Sets `ready` aside if its host is paused, and returns it otherwise.
     pub(super) fn stop_if_paused(&mut self, ready: Ready, now: Moment) -> Option<Ready> {
         if self.paused.is_empty() {
             return Some(ready);
@@ -154,7 +154,7 @@ impl State {
         None
     }
 
-    /// Returns whether any process has not ended.
+    /// Returns whether any process is still alive.
     pub(super) fn are_processes_left(&self) -> bool {
         self.hosts.iter().any(|host| host.scheduler.gate.inside() > 0)
     }
@@ -171,8 +171,8 @@ impl State {
         }
     }
 
-    /// Runs the first ready process or thread, whose actor number is `actor`: the order in which processes end is not a
-    /// choice.
+    /// Runs the first ready process or thread, since the order in which processes end is not a choice. `actor` is its
+    /// actor number.
     pub(super) fn go_first(&mut self, actor: u32) -> NextTurn {
         self.begin_turn();
         match self.ready.remove(0) {
@@ -229,8 +229,8 @@ impl State {
         }
     }
 
-    /// Passes the baton to a waiting thread that `which` accepts: the test's thread if possible, otherwise the first
-    /// one.
+    /// Passes the baton to a waiting thread that `which` accepts: to the test's thread if possible, and otherwise to
+    /// the first such thread.
     pub(super) fn resume_waiting(&mut self, which: impl Fn(Until) -> bool, now: Moment, began: Moment) -> NextTurn {
         self.fired.begin();
         let mut those = self.waiting.iter().filter(|waiting| which(waiting.until));

@@ -3,8 +3,8 @@
 use crate::env::chance::Random;
 use std::collections::BTreeMap;
 
-/// How the schedules of a test are chosen. With [`Portfolio`](Schedules::Portfolio), the default, each seed draws its
-/// strategy, so the author of a test need not guess one.
+/// How the schedules of a test are chosen. With [`Portfolio`](Schedules::Portfolio), the default, each seed determines
+/// its strategy, so the author of a test need not guess one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Schedules {
@@ -16,7 +16,7 @@ pub enum Schedules {
     /// Random priorities, changed at a few random moments: probabilistic concurrency testing (Burckhardt et al., 2010).
     /// Finds failures that need few, exact preemptions. The number of changes cycles with the seed from 1 to 4.
     Pct,
-    /// The schedules of production: the seed chooses which of several workers goes next, and the scheduler chooses what
+    /// The schedules of production. The seed chooses which of several workers goes next. The scheduler chooses what
     /// that worker runs, from its own queues or stolen, in time slices of the usual length.
     Production,
     /// Random with rare preemption: most of the time, the process that ran last continues, or the one that it has
@@ -30,8 +30,9 @@ pub enum Schedules {
 pub(crate) enum TurnOrder {
     /// Each ready actor is equally likely.
     Uniform,
-    /// The last actor continues while it can, then the actor that became ready last, such as one to which it has sent;
-    /// one turn in [`RARE`] is drawn instead. So a conversation continues while others wait.
+    /// The actor that ran last continues while it can. After it comes the actor that became ready last, such as one to
+    /// which it has sent. One turn in [`RARE`] is drawn at random instead. So a conversation continues while others
+    /// wait.
     Rare {
         last: u32,
     },
@@ -41,7 +42,8 @@ pub(crate) enum TurnOrder {
 /// One turn in this many is drawn at random.
 const RARE: usize = 16;
 
-/// The lengths of runs that [`Schedules::Pct`] assumes, as powers of two: the length of a run is not known in advance.
+/// The lengths of runs that [`Schedules::Pct`] assumes, as powers of two. (The length of a run is not known in
+/// advance.)
 const LENGTHS: std::ops::Range<usize> = 4..13;
 
 /// Number of turns after which the strategy becomes fair, so that a process does not wait forever for one of lower
@@ -51,7 +53,7 @@ const FAIR: u64 = 20_000;
 /// The state of [`Schedules::Pct`].
 pub(crate) struct Priorities {
     of: BTreeMap<u32, u64>,
-    /// The turns at which the process that would run next gets the lowest priority.
+    /// The turns at which the process that would otherwise run next gets the lowest priority.
     changes: Vec<u64>,
     lowest: u64,
 }
@@ -69,7 +71,7 @@ impl Schedules {
     /// The names of all schedules, for an error.
     pub(crate) const EXPECTED: &str = "`portfolio`, `random`, `pct`, `rare`, `production` or `exhaustive`";
 
-    /// Returns the schedules with this name in attributes and variables.
+    /// Returns the schedules that have this name in attributes and environment variables.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, schedules)| *schedules)
     }
@@ -141,7 +143,7 @@ impl TurnOrder {
 impl Priorities {
     fn choose(&mut self, actors: &[u32], turn: u64, random: &mut Random) -> usize {
         for &actor in actors {
-            // Above the priorities of all actors that were put last.
+            // This is above the priorities of all actors that were given the lowest one.
             self.of.entry(actor).or_insert_with(|| (1 << 33) + random.next() % (1 << 32));
         }
         let highest = |this: &Self| (0..actors.len()).max_by_key(|&at| this.of[&actors[at]]).unwrap_or(0);

@@ -57,8 +57,8 @@ impl ExpectedTurns {
         self.0.get(number).is_none_or(|(expected, what)| expected == process && what == kind.name())
     }
 
-    /// Returns the number of the first turn that differs, from 1, with the expected and the actual turn. A run that
-    /// continues after the last expected turn does not differ.
+    /// Returns the number of the first turn that differs, from 1, with the expected and the actual turn. Turns beyond
+    /// the last expected one do not count as a difference.
     pub(crate) fn difference(&self, listed: &Listed) -> Option<(usize, String, String)> {
         let line = |(process, kind): &(String, String)| format!("{process} {kind}");
         let differs =
@@ -83,7 +83,7 @@ pub(crate) struct Trace {
     hash: u64,
     /// The turns, if they are recorded.
     turns: Option<Vec<Turn>>,
-    /// Whether the body of the test is over, after which nothing is added.
+    /// Whether the body of the test has ended, after which nothing is added.
     is_closed: bool,
     /// The turns of the run that this one replays.
     expected: ExpectedTurns,
@@ -92,7 +92,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Returns an empty trace. With `expected`, it lists the turns, and compares them with those of another run.
+    /// Returns an empty trace. With `expected`, the trace lists its turns, and compares them with those of another run.
     pub(crate) fn new(expected: Option<ExpectedTurns>) -> Self {
         Self {
             actors: BTreeMap::new(),
@@ -146,7 +146,7 @@ impl Trace {
         &self.slots
     }
 
-    /// Closes the trace: nothing is added from here on.
+    /// Closes the trace: nothing is added from now on.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
     }
@@ -227,7 +227,7 @@ pub(crate) struct Listed {
     labels: Vec<String>,
 }
 
-/// Maximum number of turns in a report, which shows the last turns of a longer run.
+/// Maximum number of turns in a report. Of a longer run, it shows the last turns.
 const SHOWN: usize = 60;
 
 impl Listed {

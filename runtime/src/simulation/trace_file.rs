@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of turns in a file, counted from the first one. The list of choices is always complete.
+/// Maximum number of turns in a file, counted from the first turn. The list of choices is always complete.
 const SHOWN: usize = 100_000;
 
-/// Maximum length of a test's name in the name of a file, in bytes: file systems allow 255 for the whole name.
+/// Maximum length of a test's name within a file name, in bytes: file systems allow 255 for the whole file name.
 const LONGEST: usize = 200;
 
 /// The file with which Cargo and other tools mark a folder of build products.
@@ -32,7 +32,7 @@ pub(crate) fn write(run: &FailedRun, schedules: Schedules, choices: &[u16]) -> i
     let folder = build_folder().join("postroom");
     std::fs::create_dir_all(&folder)?;
     let path = folder.join(format!("{}-{}.json", file_name(&run.test), run.seed));
-    // Renamed when it is complete, because another program or thread may write or read the same file.
+    // The file is renamed once it is complete, because another program or thread may write or read the same file.
     let unfinished = folder.join(format!("{}-{:?}", this_node(), current_thread().id()));
     let written = std::fs::write(&unfinished, to_json(run, schedules, choices).to_string());
     let written = written.and_then(|()| std::fs::rename(&unfinished, &path));
@@ -103,9 +103,9 @@ fn file_name(test: &str) -> String {
     name.chars().map(plain).take(LONGEST).collect()
 }
 
-/// Returns the folder of Cargo's build products: `CARGO_TARGET_DIR` if it is an absolute path (tests run in the folder
-/// of their package, so a relative one is useless); otherwise the folder that is marked as such and contains the test
-/// program; otherwise the folder for temporary files.
+/// Returns the folder of Cargo's build products. This is `CARGO_TARGET_DIR` if it is an absolute path (tests run in the
+/// folder of their package, so a relative path is useless), otherwise the folder that is marked as such and contains
+/// the test program, or otherwise the folder for temporary files.
 fn build_folder() -> PathBuf {
     let said = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
     let found = || {

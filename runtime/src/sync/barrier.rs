@@ -4,8 +4,8 @@
 //! Thread T stores x, passes [`light_barrier`] and loads y; thread R stores y, passes [`heavy_barrier`] and loads x.
 //! Then T sees R's store or R sees T's, as if both had passed a sequentially consistent fence. On Linux the light
 //! barrier costs only a constraint on the compiler's instruction order. The heavy barrier has the kernel interrupt each
-//! processor that runs a thread of this program (`membarrier`, expedited; 0.5 to 20 µs), which is a full barrier
-//! wherever T is. Until the kernel is [ready](prepare) for that, or if it never is, T adds a fence.
+//! processor that runs a thread of this program (`membarrier`, expedited; 0.5 to 20 µs). That is a full barrier
+//! wherever T is. Until the kernel is [ready](prepare) for that, or always if it never becomes ready, T adds a fence.
 //!
 //! Switching from fences to light barriers is safe. If the kernel has refused a heavy barrier, R passed its fence
 //! before the kernel was ready, so R's store was visible everywhere by then; and a T that omits its fence has seen that
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 /// Whether the kernel makes each heavy barrier a barrier for all threads.
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// Asks the kernel to serve heavy barriers, once per program. In a program with several threads this takes some 10 ms,
-/// so it belongs on a thread that no other thread waits for.
+/// Asks the kernel to serve heavy barriers, once per program. In a program with several threads this takes about 10 ms,
+/// so it should be called on a thread that no other thread waits for.
 pub(crate) fn prepare() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| READY.store(kernel::register(), Ordering::SeqCst));
@@ -52,8 +52,8 @@ pub(crate) fn heavy_barrier() {
     fence(Ordering::SeqCst);
 }
 
-/// Handles a kernel that refuses barriers after it has agreed to serve them: a filter of system calls has been
-/// installed since then, or the kernel has no memory. Aborts the program if a slow barrier fails too: without a
+/// Handles a kernel that refuses barriers after it has agreed to serve them, because a filter of system calls has been
+/// installed in the meantime or the kernel has no memory. Aborts the program if a slow barrier fails too: without a
 /// barrier, two threads may run one process.
 #[cold]
 fn fall_back() {
@@ -82,12 +82,13 @@ mod kernel {
         membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
     }
 
-    /// Returns whether the call acted as a barrier: never before [`register`] has returned true.
+    /// Returns whether the call acted as a barrier, which it cannot do before [`register`] has returned true.
     pub(super) fn barrier() -> bool {
         membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
     }
 
-    /// Like [`barrier`], but takes some milliseconds, and needs no memory. Returns whether the call acted as a barrier.
+    /// Like [`barrier`], but takes several milliseconds, and needs no memory. Returns whether the call acted as a
+    /// barrier.
     pub(super) fn slow_barrier() -> bool {
         membarrier(MEMBARRIER_CMD_GLOBAL)
     }

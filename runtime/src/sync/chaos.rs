@@ -1,11 +1,11 @@
-//! Sleeps at the places where threads meet, inserted by the feature `chaos` for the runtime's own tests: a window of a
-//! few instructions, which a test hits once in a million runs, becomes one of milliseconds.
+//! Random sleeps at the places where threads interact, inserted by the feature `chaos` for the runtime's own tests.
+//! They widen a window of a few instructions, which a test would hit once in a million runs, to milliseconds.
 //!
 //! The places are before and after a lock, before a park or a wait, around an unpark, a fence and an exchange of a
 //! pointer, at the start of a thread, and around each step of a process. `POSTROOM_CHAOS_SEED` enables the sleeps, and
 //! `POSTROOM_CHAOS_MS` limits their total over all threads of the program. Each thread draws from the seed and its own
-//! number, so the same seed sleeps at similar places, but not at exactly the same ones, which also depend on the
-//! kernel.
+//! number. So runs with the same seed sleep at similar places, but not at exactly the same ones, since these also
+//! depend on the kernel.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -13,10 +13,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{self, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Average number of places between the first sleeps. The distance then grows, so that both short and long tests are
-/// disturbed.
+/// Average number of places that a thread passes between two sleeps, at first. This interval then grows, so that both
+/// short and long tests are disturbed.
 const FIRST: u64 = 24;
-/// Number of sleeps of the program after which the distance has grown by [`FIRST`].
+/// Number of sleeps, over all threads, after which the interval has grown by [`FIRST`].
 const GROWS: u64 = 8;
 /// Maximum total sleep of the program, in milliseconds, unless `POSTROOM_CHAOS_MS` is set.
 const MOST: u64 = 1_500;
@@ -27,7 +27,7 @@ static THREADS: AtomicU64 = AtomicU64::new(0);
 static SLEPT: AtomicU64 = AtomicU64::new(0);
 static SLEEPS: AtomicU64 = AtomicU64::new(0);
 
-/// Random numbers of a thread: `xorshift64`, since this file can import nothing from the modules above it.
+/// The random numbers of a thread, by `xorshift64`: this file can import nothing from the modules above it.
 struct Disturbance {
     state: u64,
     left: u64,
@@ -79,11 +79,11 @@ impl Disturbance {
 pub(crate) fn disturb() {
     let Some((seed, most)) = plan() else { return };
     let rest = DISTURBANCE.try_with(|own| {
-        // Borrowed only here, where no other code is called.
+        // The borrow ends before any other code is called.
         let mut own = own.try_borrow_mut().ok()?;
         own.get_or_insert_with(|| Disturbance::of_thread(seed)).next()
     });
-    // A thread that is ending has no `Disturbance` any more.
+    // A thread that is ending no longer has a `Disturbance`.
     let Ok(Some(rest)) = rest else { return };
     if super::simulated::is_here() {
         return;

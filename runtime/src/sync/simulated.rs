@@ -1,8 +1,8 @@
-//! The replacement for the operating system on the threads of a simulation (see `simulation`). `sync`, through which
-//! all other code reaches locks and threads, asks this module first, so this module imports nothing from there.
+//! The replacement for the operating system on the threads of a simulation (see `simulation`). All other code reaches
+//! locks and threads through `sync`, which asks this module first. So this module imports nothing from `sync`.
 //!
-//! It is the only seam for simulations: without the feature `test` no thread belongs to a simulation, and the compiler
-//! removes the code that depends on one.
+//! This is the only seam for simulations. Without the feature `test` no thread belongs to a simulation, and the
+//! compiler removes the code that depends on one.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::Thread as ThreadHandle;
 use std::time::{Duration, Instant};
 
-/// Whether this build has simulations, and with them nodes other than the program's own.
+/// Whether this build supports simulations, and with them nodes other than the program's own.
 pub(crate) const ARE_BUILT: bool = cfg!(feature = "test");
 
 /// The reason why no thread is started.
@@ -55,11 +55,11 @@ pub(crate) trait Simulator: Any + Send + Sync {
     /// Records that the test lets time pass, or waits until nothing can continue without time passing.
     fn begins_to_wait(&self);
 
-    /// Records that a timer has fired. Returns false if too many have fired in vain, in which case no other timer may
+    /// Records that a timer has fired. Returns false if too many have fired in vain, in which case no further timer may
     /// fire.
     fn fired(&self) -> bool;
 
-    /// Returns how long the fault lasts, if it now occurs for a process or command of type `of`.
+    /// Returns how long the fault lasts, if it occurs now for a process or command of type `of`.
     fn mishap(&self, mishap: Mishap, of: TypeId) -> Option<Duration>;
 
     /// Records that the current turn has changed something that other turns may read, such as names and groups.
@@ -107,7 +107,7 @@ pub(crate) fn mishap(mishap: Mishap, of: TypeId) -> Option<Duration> {
     here()?.mishap(mishap, of)
 }
 
-/// Runs `send`, which then finds the mailbox full.
+/// Runs `send`, to which the mailbox appears to be full.
 pub(crate) fn while_full<R>(send: impl FnOnce() -> R) -> R {
     FULL.set(true);
     let sent = send();

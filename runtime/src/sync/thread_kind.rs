@@ -1,8 +1,8 @@
 //! The kind of a thread, which determines whether user code may run on it.
 //!
 //! User code (a waker, a destructor, a hook, a closure, the subscriber of the log) may block for as long as it likes.
-//! So it never runs on a thread that others depend on: it runs on workers, whose permits pass to other threads
-//! meanwhile; on the threads of pinned processes; on the user's own threads; and on threads that do nothing else. The
+//! So it never runs on a thread that others depend on: it runs on workers, whose permits pass to other threads in the
+//! meantime; on the threads of pinned processes; on the user's own threads; and on threads that do nothing else. The
 //! guards around user code (`util/panics`) check that in debug builds. A thread that must not run user code hands it to
 //! a notifier: `util/notifiers`.
 
@@ -12,7 +12,7 @@ use std::cell::Cell;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ThreadKind {
-    /// Any thread that the runtime has not started: the user's own, and those of other libraries.
+    /// Any thread that the runtime has not started, such as the user's own threads and those of other libraries.
     Outside,
     /// Runs processes: a worker or a spare of a runtime.
     Worker,
@@ -22,7 +22,7 @@ pub enum ThreadKind {
     Notifier,
     /// Waits for the end of a runtime, in place of the thread that asked for it.
     Shutdown,
-    /// Drives a Tokio runtime, whose tasks are user code, while no worker does.
+    /// Drives a Tokio runtime while no worker does. The tasks of that runtime are user code.
     Reactor,
     /// Looks for steps that take too long.
     Watchdog,

@@ -1,5 +1,5 @@
-//! Windows between two steps of a protocol, which unit tests can widen: a test registers an action for a window, and
-//! the same thread performs it once, when it next passes the window.
+//! Windows between two steps of a protocol, which unit tests can widen. A test registers an action for a window, and
+//! the same thread performs the action once, when it next passes the window.
 
 use std::cell::RefCell;
 
@@ -10,7 +10,7 @@ pub(crate) enum Window {
     BeforeCall,
     /// A sender has found the receiver alive, but has not yet pushed its message.
     BeforeMessage,
-    /// A caller has pushed its message, but has not yet looked whether the process is still alive.
+    /// A caller has pushed its message, but has not yet checked whether the process is still alive.
     BeforeLook,
     /// A requester has found the process alive, but has not yet pushed its request.
     BeforeRequest,

@@ -1,9 +1,9 @@
 //! Timers of code without a host: calls awaited outside of processes.
 //!
-//! One thread serves the program; it is started for the first timer and ends when there are none.
-//! [Notifiers](crate::util::notifiers) perform the due actions, which may wake a task of another executor, or clone and
-//! drop a user's message, and must not delay other timers. Messages for one receiver still arrive in the order in which
-//! they were due: each waits until the one before it was sent.
+//! One thread serves the program. It is started for the first timer, and ends when there are no more timers.
+//! [Notifiers](crate::util::notifiers) perform the due actions: an action may wake a task of another executor, or clone
+//! and drop a user's message, and that must not delay other timers. Messages for one receiver still arrive in the order
+//! in which they were due: each waits until the previous one has been sent.
 
 use super::timers::{Due, TimerAction, Timers};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
@@ -112,7 +112,7 @@ impl Timekeeper {
     }
 }
 
-/// Due actions, by line. A line exists while a notifier performs its actions, one after the other.
+/// Due actions, by line. A line exists while a notifier performs the actions of that line, one after the other.
 #[derive(Default)]
 struct Lines(Mutex<BTreeMap<u64, VecDeque<Job>>>);
 
@@ -133,7 +133,7 @@ impl Lines {
         }
     }
 
-    /// Takes the next action of a line. If there is none, removes the line.
+    /// Takes the next action of a line. Removes the line if there is no next action.
     fn next(&self, line: u64) -> Option<Job> {
         let mut lines = lock(&self.0);
         let action = lines.get_mut(&line).and_then(VecDeque::pop_front);
@@ -151,8 +151,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    /// Catches: an action that blocks, such as the waker of a task outside, and delays all other timers of code without
-    /// a host.
+    /// Catches: an action that blocks, such as the waker of a task outside, and thereby delays all other timers of code
+    /// without a host.
     #[test]
     fn no_timer_waits_for_the_action_of_another() {
         let (say, said) = channel();
@@ -171,8 +171,8 @@ mod tests {
         }
     }
 
-    /// Catches: an action that is performed while an earlier one of its line still is; a line that delays others, or
-    /// that ends with a panic.
+    /// Catches: an action that is performed while an earlier action of its line still runs; a line that delays other
+    /// lines, or that ends because an action panics.
     #[test]
     fn the_actions_of_a_line_come_one_after_the_other() {
         const EACH: u64 = 50;

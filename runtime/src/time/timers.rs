@@ -10,17 +10,18 @@
 //!
 //! Within a wheel, due timers fire in the order of their moments, and those due at the same moment in the order in
 //! which they were set. Among wheels, the one with the first due timer fires first, up to the moment at which another
-//! wheel has one. Workers fire concurrently, so a timer may overtake one that is due a millisecond earlier, or that
-//! another thread has taken out and not yet fired. A host with a virtual clock has only one wheel, and only the thread
-//! that advances the clock fires its timers.
+//! wheel has a due timer. Workers fire concurrently, so a timer may overtake one that is due a millisecond earlier, or
+//! that another thread has taken out and not yet fired. A host with a virtual clock has only one wheel, and only the
+//! thread that advances the clock fires its timers.
 //!
 //! # A million at once
 //!
 //! No thread fires timers for long: [`Timers::due`] does a bounded amount of work, which may only advance a wheel part
-//! of the way, and a worker fires [`FIRED`] timers at a time. Then it runs processes, and others can take those that it
-//! has woken; the next worker to check the clock fires what is still due (see `engine/sched/find`). A worker does not
-//! wait for a wheel that another thread uses: it takes the next wheel that is due, or none. (With a million timers due
-//! in one wheel, two workers that waited for each other spent a third of their time being put to sleep and woken.)
+//! of the way, and a worker fires [`FIRED`] timers at a time. Then it runs processes, and other workers can take those
+//! that it has woken; the next worker to check the clock fires what is still due (see `engine/sched/find`). A worker
+//! does not wait for a wheel that another thread uses: it takes the next wheel that is due, or none. (With a million
+//! timers due in one wheel, two workers that waited for each other spent a third of their time being put to sleep and
+//! woken.)
 
 use super::next_due::NextDue;
 use super::wheel::{Wheel, WheelKey};
@@ -43,16 +44,16 @@ pub(crate) const FIRED: u32 = 64;
 /// Cost, in fired timers, of a search that has only advanced a wheel part of the way.
 pub(crate) const SOUGHT: u32 = 16;
 
-/// A thread prefers the first timer of its own wheel to the first timer of all wheels if it is due at most this much
-/// later: in its own wheel, where its own processes set timers, it contends with no other thread. The value is one tick
-/// of the wheels.
+/// A thread prefers the first timer of its own wheel to the first timer of all wheels if its own is due at most this
+/// much later. It contends with no other thread in its own wheel, in which its own processes set timers. The value is
+/// one tick of the wheels.
 const SLACK: u64 = 1 << 20;
 
 /// The result of a search for due timers.
 pub(crate) enum Due {
     /// The first due timer, taken out, and the moment at which it was due.
     Fire(TimerAction, Moment),
-    /// Timers may be due: a bounded part of the search has been done.
+    /// Timers may be due: only a bounded part of the search has been done.
     Sought,
     /// Timers may be due, in a wheel that another thread uses.
     Taken,
@@ -60,7 +61,7 @@ pub(crate) enum Due {
 }
 
 pub(crate) enum TimerAction {
-    /// Answers the yield `tag` of the process of `generation`.
+    /// Answers the yield `tag` of the process with this `generation` in `slot`.
     Complete {
         slot: &'static Slot,
         generation: u64,
@@ -72,7 +73,7 @@ pub(crate) enum TimerAction {
 const _: () = assert!(size_of::<TimerAction>() == 24);
 
 impl TimerAction {
-    /// Returns the incarnation, in one word, of the process that waits for the timer; 0 if none does.
+    /// Returns the incarnation, in one word, of the process that waits for the timer, or 0 if none does.
     pub(crate) fn process(&self) -> u64 {
         match self {
             Self::Complete { slot, generation, .. } => incarnation(slot.index(), *generation),
@@ -80,7 +81,7 @@ impl TimerAction {
         }
     }
 
-    /// Drops the action, which may hold a user's message, whose drop may use this host.
+    /// Drops the action. It may hold a user's message, and the drop of that message may use this host.
     pub(crate) fn discard(self) {
         let _panic = contain(Site::TimerDrop, || drop(self));
     }
@@ -120,15 +121,15 @@ impl Timers {
         self.wheels.len() == WHEELS.min(threads + 1)
     }
 
-    /// Returns the next moment with work, which is no later than the moment when the first timer is due;
+    /// Returns the next moment at which there is work. It is no later than the due time of the first timer, and
     /// [`Moment::NEVER`] if there is no timer.
     #[inline]
     pub(crate) fn next(&self) -> Moment {
         self.next.load()
     }
 
-    /// Sets a timer, in the wheel of the caller's permit if it has one. Returns its key, and whether it is due before
-    /// all others, in which case a thread must be woken. Returns `None` if there are too many timers.
+    /// Sets a timer, in the wheel of the caller's permit if the caller has one. Returns its key, and whether it is due
+    /// before all others, in which case a thread must be woken. Returns `None` if there are too many timers.
     pub(crate) fn set(&self, permit: Option<usize>, due: Moment, action: TimerAction) -> Option<(TimerKey, bool)> {
         let number = self.number(permit);
         let shared = &self.wheels[number];
@@ -163,7 +164,7 @@ impl Timers {
         Some((shared, WheelKey { index: key.place as u32, serial: key.serial }))
     }
 
-    /// Takes out the first timer that is due at `now`. Does a bounded amount of work.
+    /// Takes out the first timer that is due by `now`. Does a bounded amount of work.
     pub(crate) fn due(&self, now: Moment) -> Due {
         match self.first_due(now, 0) {
             Some((number, until)) => {
@@ -193,7 +194,7 @@ impl Timers {
         if taken == 0 { Due::Nothing } else { Due::Taken }
     }
 
-    /// Takes out the first timer of a wheel, if it is due at `until`.
+    /// Takes out the first timer of a wheel, if it is due by `until`.
     fn take_from(&self, shared: &SharedWheel, wheel: &mut Wheel<TimerAction>, now: Moment, until: Moment) -> Due {
         let action = wheel.pop(now.nanoseconds(), until.nanoseconds());
         shared.next.store(Moment::of_nanoseconds(wheel.next()));
@@ -207,7 +208,8 @@ impl Timers {
         permit.map_or(last, |permit| if last == 0 { 0 } else { permit % last })
     }
 
-    /// Returns the wheel that is due first, and when the next one is due, leaving out the wheels in `taken`.
+    /// Returns the wheel that is due first, and the moment up to which it stays first: `now`, or the moment at which
+    /// another wheel is due, if that is earlier. Leaves out the wheels in `taken`.
     fn first_due(&self, now: Moment, taken: u32) -> Option<(usize, Moment)> {
         let (mut first, mut until, mut earliest) = (None, now, Moment::NEVER);
         for (number, shared) in self.wheels.iter().enumerate().filter(|(number, _)| taken & 1 << number == 0) {
@@ -221,8 +223,8 @@ impl Timers {
         first.filter(|_| earliest <= now).map(|first| (first, until))
     }
 
-    /// Raises the next due moment when nothing is due. Returns whether an earlier timer was set meanwhile, in which
-    /// case a thread must be woken.
+    /// Raises the next due moment when nothing is due. Returns whether an earlier timer was set in the meantime, in
+    /// which case a thread must be woken.
     pub(crate) fn raise(&self) -> bool {
         self.next.raise(|| self.wheels.iter().map(|shared| shared.next.load()).min().unwrap_or(Moment::NEVER))
     }
@@ -231,7 +233,7 @@ impl Timers {
         self.wheels.iter().map(|shared| lock(&shared.wheel).len()).sum()
     }
 
-    /// Cancels all timers. Must not be called under a lock: see [`TimerAction::discard`].
+    /// Cancels all timers. Must not be called while a lock is held: see [`TimerAction::discard`].
     pub(crate) fn clear(&self) {
         self.take().into_iter().for_each(TimerAction::discard);
     }
@@ -322,8 +324,8 @@ mod tests {
                 other => panic!("{}", if matches!(other, Due::Taken) { "taken" } else { "nothing" }),
             }
         };
-        // The second permit fires its own timer first, though two others are due earlier, but not its timer that is due
-        // milliseconds later.
+        // The second permit fires its own timer first, though two others are due earlier. It does not prefer its other
+        // timer, which is due milliseconds later.
         (0..3).for_each(|_| fire(1));
         assert_eq!(*lock(&fired), [900, 0, 100]);
         let elsewhere = lock(&timers.wheels[0].wheel);
@@ -356,7 +358,7 @@ mod tests {
                     setters_left.fetch_sub(1, Ordering::SeqCst);
                 });
             }
-            // Relies on `next` alone, so that a timer that `next` does not report is never fired.
+            // The loop relies on `next` alone, so that a timer that `next` does not report is never fired.
             while setters_left.load(Ordering::SeqCst) > 0 || timers.next() < Moment::NEVER {
                 let now = Moment::now();
                 while timers.next() <= now {

@@ -9,9 +9,9 @@
 //! # All at rest
 //!
 //! Runtimes of one clock may send to each other, so it is not enough that each was idle at some time. Each runtime has
-//! a number that changes whenever one of its threads unparks ([`ClockUser::at_rest`]). If two looks at all runtimes
+//! a number that changes whenever one of its threads unparks ([`ClockUser::at_rest`]). If two checks of all runtimes
 //! find the same numbers, there was a moment between the two at which no thread was running; and whatever the threads
-//! pushed before they parked is in queues that the second look checks.
+//! pushed before they parked is in queues that the second check examines.
 
 use crate::env::clock::{ClockOverride, Moment, SharedMoment, has_virtual_clock, instant_now, with_clock};
 use crate::env::world::World;
@@ -27,7 +27,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdleError {
-    /// The caller is inside a process, a hook or a command handler, which is not idle while it waits.
+    /// The caller is inside a process, a hook or a command handler, so the runtime cannot become idle while the caller
+    /// waits.
     #[error("a thread that runs processes cannot wait until they are idle; do it on a thread outside")]
     Inside,
     /// A paused runtime has not been resumed.
@@ -64,14 +65,14 @@ pub enum ClockError {
 }
 
 pub(crate) trait ClockUser: Sync {
-    /// Returns the number of unparks if, as far as one look shows, nothing runs or can run. Two looks with the same
-    /// number prove that the user was idle between them.
+    /// Returns the number of unparks so far if, as far as a single check shows, nothing runs or can run. If two checks
+    /// return the same number, the user was idle between them.
     fn at_rest(&self) -> Option<u64>;
 
-    /// Waits until the user is idle, or has been shut down.
+    /// Waits until the user is idle or has been shut down.
     fn wait_until_at_rest(&'static self, until: Instant) -> Result<(), IdleError>;
 
-    /// Returns the error of a user that is still not idle, or that always has something due.
+    /// Returns the error for a user that is still not idle, or that always has something due.
     fn busy(&'static self) -> IdleError;
 
     fn next_due(&self) -> Moment;
@@ -82,7 +83,7 @@ pub(crate) trait ClockUser: Sync {
 /// State of a virtual clock. Like the hosts that use it, it is never freed, but reused.
 struct VirtualClock {
     now: SharedMoment,
-    /// Held by the thread that advances the clock, or waits for its users.
+    /// Held by the thread that advances the clock or waits for the users of the clock.
     turn: Mutex<()>,
     users: Mutex<Vec<&'static dyn ClockUser>>,
 }
@@ -125,7 +126,7 @@ struct VirtualClock {
 #[derive(Clone, Default)]
 pub struct Clock(Option<Arc<VirtualClockOwner>>);
 
-/// Owner of a virtual clock's state, which is reused after the last handle is dropped.
+/// Owner of a virtual clock's state. The state is reused after the last handle is dropped.
 struct VirtualClockOwner(&'static VirtualClock);
 
 /// States that no clock uses.
@@ -217,7 +218,7 @@ impl Clock {
             if next > target {
                 break;
             }
-            // The timer may have been set late, by a thread outside that had read the time before it moved.
+            // The timer may have been set late, by a thread outside that had read the time before the clock moved.
             clock.now.store(next.max(clock.now.load()));
             clock.fire();
         }
@@ -232,8 +233,9 @@ impl Clock {
         clock.settle().map(|()| true)
     }
 
-    /// Moves to the next moment at which a timer is due, or to `limit` if that is earlier, plus `late`, and fires what
-    /// is due. Returns the new time; `None` if there is no timer and no limit. All users must be idle.
+    /// Moves to the next moment at which a timer is due, or to `limit` if that is earlier. Adds `late` to that moment,
+    /// and fires what is due. Returns the new time, or `None` if there is no timer and no limit. All users must be
+    /// idle.
     #[cfg(feature = "test")]
     pub(crate) fn leap(&self, limit: Moment, late: Duration) -> Option<Moment> {
         let clock = self.virtual_clock()?;
@@ -261,8 +263,8 @@ impl Clock {
 }
 
 impl VirtualClock {
-    /// Takes the right to advance the clock. Refused on threads that use a virtual clock: workers, and threads that
-    /// start a process or fire a timer.
+    /// Takes the right to advance the clock. Refused on threads that use a virtual clock: workers, and threads that are
+    /// starting a process or firing a timer.
     fn take_turn(&self) -> Result<MutexGuard<'_, ()>, IdleError> {
         if let Some(simulator) = crate::sync::simulated::here() {
             if !simulator.is_test() {
@@ -274,7 +276,7 @@ impl VirtualClock {
         if has_virtual_clock() { Err(IdleError::Inside) } else { Ok(lock(&self.turn)) }
     }
 
-    /// Returns the current users. A user that is shut down meanwhile has nothing left to do.
+    /// Returns the current users. A user that is shut down in the meantime has nothing left to do.
     fn users(&self) -> Vec<&'static dyn ClockUser> {
         lock(&self.users).clone()
     }

@@ -2,23 +2,23 @@
 //!
 //! Time is divided into ticks of 2^20 nanoseconds (about a millisecond). Eight levels of 64 slots represent the base-64
 //! digits of an entry's tick: an entry is in the level of the highest digit in which its tick differs from the current
-//! one, in the slot of its own digit. So an insertion finds the highest bit of an exclusive or; a slot is a list from
-//! which an entry can be removed at once; and as time advances, the slots it reaches are taken apart, and their entries
-//! move to lower levels. An entry moves at most once per level: seldom more than twice, since four seconds are within
-//! the second level, and a long wait passes several levels at once.
+//! one, in the slot of its own digit. So an insertion has to find the highest bit of an exclusive or; a slot is a list
+//! from which an entry can be removed in constant time; and as time advances, the slots that it reaches are taken
+//! apart, and their entries move to lower levels. An entry moves at most once per level. It seldom moves more than
+//! twice, since four seconds are within the second level, and a long wait passes several levels at once.
 //!
 //! Entries of the current tick, or earlier ones, are ordered: by moment, then by the order in which they were set.
 //! Entries from the slots are sorted on arrival, and are later than all that came before; an entry set for the current
-//! tick goes to a heap beside them. So the order is exact to the nanosecond: ticks do not limit the resolution, but
-//! bound how many entries are sorted at a time.
+//! tick goes to a heap beside them. So the order is exact to the nanosecond: ticks do not limit the resolution; they
+//! only bound how many entries are sorted at a time.
 //!
 //! # A million at once
 //!
 //! No call does more than a bounded amount of work, however many entries are due in one tick. The slots that time has
 //! reached are taken apart in portions of [`PORTION`], one per call; each portion is sorted by itself, and the sorted
 //! runs are merged as their entries are taken. Until all these slots are taken apart, nothing can fire, since the first
-//! entry may be in the last of them; `next` then reports that there is work at once. Meanwhile entries may be added and
-//! removed, and the current tick does not change.
+//! entry may be in the last of them; `next` then reports that there is work at once. In the meantime, entries may be
+//! added and removed, and the current tick does not change.
 //!
 //! Entries are in a slab and linked by index: an entry allocates nothing but its place there, which is reused.
 //!
@@ -44,7 +44,7 @@ const NEVER: u64 = u64::MAX;
 
 /// Place of an entry: the index of a slot, or one of the values below.
 type EntryPlace = u16;
-/// Place of an entry among the ordered ones.
+/// Place of an entry that is among the ordered ones.
 const NEAR: EntryPlace = EntryPlace::MAX;
 /// Place of an entry that is never due.
 const ASIDE: EntryPlace = EntryPlace::MAX - 1;
@@ -52,7 +52,8 @@ const ASIDE: EntryPlace = EntryPlace::MAX - 1;
 const FREE: EntryPlace = EntryPlace::MAX - 2;
 const _: () = assert!(LEVELS * SLOTS < FREE as usize);
 
-/// The ordered entries are cleaned up when more than this many of them, and more than half, refer to removed entries.
+/// The ordered entries are cleaned up when more than this many of them, and more than half of them, refer to removed
+/// entries.
 const STALE: usize = 64;
 
 /// Maximum number of entries that are taken from their slots at a time, and of cancelled entries that are skipped. That
@@ -60,8 +61,8 @@ const STALE: usize = 64;
 /// in tests, so that the ends of portions are reached.
 const PORTION: usize = if cfg!(test) { 8 } else { 40 };
 
-/// A portion is smaller than 1,024 bytes: for a larger block glibc first consolidates all free small ones, which takes
-/// milliseconds after a million timers have fired.
+/// A portion is smaller than 1,024 bytes: for a larger block, glibc first consolidates all free small blocks, and that
+/// takes milliseconds after a million timers have fired.
 const _: () = assert!(PORTION * size_of::<Near>() < 1_000);
 
 struct WheelEntry<T> {
@@ -85,8 +86,8 @@ struct Level {
 /// Reference to an ordered entry: its moment, serial and index. May outlive the entry.
 type Near = (u64, u64, u32);
 
-/// A run of ordered entries. The first is stored apart: since no two are equal, comparing two runs touches nothing
-/// else.
+/// A run of ordered entries. The first one is stored apart. Since no two entries are equal, comparing two runs reads
+/// nothing but their first entries.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Run {
     first: Near,
@@ -117,7 +118,7 @@ pub(crate) struct Wheel<T> {
     levels: [Level; LEVELS],
     /// The first entry of each slot that time has reached and that has yet to be taken apart.
     apart: Vec<u32>,
-    /// A moment no later than the moment when the first of these entries is due.
+    /// A moment no later than the due time of the first entry in the slots of `apart`.
     apart_from: u64,
     /// The portion that is being sorted.
     brought: Vec<Near>,
@@ -131,7 +132,7 @@ pub(crate) struct Wheel<T> {
     /// Approximate number of ordered entries that refer to removed ones. (An entry that is reset to its earlier moment
     /// occurs twice.)
     stale: usize,
-    /// The moment when the entry that was taken out last was due.
+    /// The due time of the entry that was taken out most recently.
     popped: u64,
 }
 
@@ -206,7 +207,7 @@ impl<T> Wheel<T> {
         self.find(key).is_some()
     }
 
-    /// Returns the next moment with work, which is no later than the moment when the first entry is due.
+    /// Returns the next moment at which there is work. It is no later than the due time of the first entry.
     pub(crate) fn next(&self) -> u64 {
         if !self.apart.is_empty() {
             return self.apart_from;
@@ -230,14 +231,14 @@ impl<T> Wheel<T> {
         NEVER
     }
 
-    /// Returns the moment when the entry that was taken out last was due.
+    /// Returns the due time of the entry that was taken out most recently.
     pub(crate) fn popped(&self) -> u64 {
         self.popped
     }
 
-    /// Takes out the first entry, if it is due at `until`, and advances the present to `now`, which is no earlier than
-    /// `until`. If that takes long, or if many entries were cancelled, only a part of it is done, and nothing is taken
-    /// out: then [`next`](Self::next) is no later than `now`.
+    /// Takes out the first entry, if it is due by `until`, and advances the present to `now`, which is no earlier than
+    /// `until`. If that would take too long, because many slots are reached or many entries were cancelled, only a part
+    /// of the work is done, and nothing is taken out. [`next`](Self::next) is then no later than `now`.
     pub(crate) fn pop(&mut self, now: u64, until: u64) -> Option<T> {
         self.move_on(now);
         if !self.apart.is_empty() {
@@ -300,7 +301,7 @@ impl<T> Wheel<T> {
         entry.place == NEAR && entry.serial == serial && entry.due == due
     }
 
-    /// Puts an entry that is in no list where it belongs.
+    /// Puts an entry where it belongs. The entry must not be in any list.
     #[inline]
     fn put(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
@@ -327,7 +328,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Takes an entry out of its place, so that it is in no list.
+    /// Takes an entry out of its place, so that it is no longer in a list.
     fn take_off(&mut self, index: u32) {
         let WheelEntry { next, previous, place, .. } = self.entries[index as usize];
         self.entries[index as usize].place = ASIDE;
@@ -359,7 +360,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Counts an ordered entry that was removed but still has its place in the order; cleans up if there are many.
+    /// Counts an ordered entry that was removed but still has its place in the order. Cleans up if there are many such
+    /// entries.
     fn leave_stale(&mut self) {
         self.stale += 1;
         if self.stale > STALE && 2 * self.stale > self.heap.len() + self.sorted.len() + self.in_runs {
@@ -385,7 +387,8 @@ impl<T> Wheel<T> {
         entry.value.take()
     }
 
-    /// Advances the present, if all slots that it has reached are taken apart; then takes apart a portion of the slots.
+    /// Advances the present if all slots that it has reached have been taken apart, and then takes apart a portion of
+    /// the slots.
     fn move_on(&mut self, now: u64) {
         let tick = now >> TICK;
         let is_first = self.apart.is_empty();
@@ -407,7 +410,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Advances the present to `tick`, and adds the slots that it reaches to those that are to be taken apart.
+    /// Advances the present to `tick`, and adds the slots that it reaches to those that remain to be taken apart.
     fn pass_slots(&mut self, tick: u64) {
         let before = std::mem::replace(&mut self.present, tick);
         self.apart_from = (before + 1) << TICK;
@@ -470,12 +473,12 @@ mod tests {
         dues: BTreeMap<u64, u64>,
     }
 
-    /// Returns `count`, or a hundredth of it under Miri, which takes a thousand times as long.
+    /// Returns `count`, or a hundredth of it under Miri, since Miri takes a thousand times as long.
     const fn repeated(count: u64) -> u64 {
         if cfg!(miri) { count.div_ceil(100) } else { count }
     }
 
-    /// Returns a random delay of fewer than `bits` bits, in which every number of bits is equally likely.
+    /// Returns a random delay of fewer than `bits` bits. Every number of bits is equally likely.
     fn delay(random: &mut Random, bits: usize) -> u64 {
         let bits = random.below(bits) as u32;
         (random.below(1 << 30) as u64) << 20 >> (50 - bits.min(50))
@@ -521,7 +524,7 @@ mod tests {
                         let first = model.entries.keys().next().map_or(NEVER, |key| key.0);
                         let next = wheel.next();
                         assert!(next <= first, "{next} is after {first}, seed {seed}");
-                        // Simulates a thread that sleeps until `next`, or one that wakes late.
+                        // Simulates a thread that sleeps until `next`, or a thread that wakes late.
                         now = now.max(if random.below(2) == 0 && next < NEVER {
                             next
                         } else {
@@ -554,7 +557,7 @@ mod tests {
         let mut random = Random::new(5, 0);
         let mut wheel = Wheel::new();
         // About a hundred entries are due at each moment, all within one tick. Some of them are cancelled, and one is
-        // put off, while the crowd is being taken apart.
+        // postponed, while the crowd is being taken apart.
         let due = |random: &mut Random| (5 << TICK) + random.below(100) as u64;
         let mut expected: Vec<(u64, u64)> = Vec::new();
         let mut keys = Vec::new();
@@ -578,7 +581,7 @@ mod tests {
                 None => calls_for_nothing += 1,
             }
             if calls_for_nothing == 7 && moved < CROWD as usize {
-                // These entries may be anywhere by now: the last ones set are the first in their list.
+                // These entries may be anywhere by now. Those that were set last are the first in their list.
                 for name in [0, 17, CROWD / 2, CROWD - 1] {
                     assert_eq!(wheel.cancel(keys[name as usize]), Some(name));
                     expected.retain(|entry| entry.1 != name);

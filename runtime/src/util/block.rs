@@ -8,7 +8,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Like a `Box`, but in memory of the size classes.
+/// Like a `Box`, but in memory from the size classes.
 pub(crate) struct Block<T: ?Sized>(NonNull<T>);
 
 // SAFETY: the block owns the value.
@@ -51,7 +51,7 @@ impl<T: ?Sized> Drop for Block<T> {
     fn drop(&mut self) {
         // SAFETY: the value is valid until it is dropped below.
         let layout = Layout::for_value(unsafe { self.0.as_ref() });
-        // The block is given back even if the drop of the value panics.
+        // The guard gives the block back even if the drop of the value panics.
         let block = self.0.cast();
         // SAFETY: the block was taken with this layout; its value has been dropped.
         let _give_back = defer(|| unsafe { size_classes::give_back(block, layout) });

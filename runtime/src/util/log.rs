@@ -1,8 +1,9 @@
 //! Log events: macros for `tracing` events with the target `postroom`.
 //!
 //! A field has one meaning in all events: `pid`, `process` (the name of its type), `entry`, `label`, `message_type`,
-//! `reason`, `panic`, `place`. None is named `message`: that is the field of an event's text, and a second one would
-//! duplicate a key in JSON. A subscriber is user code, so each event is under a guard: a panic loses only the event.
+//! `reason`, `panic`, `place`. None is named `message`, because that is the field of an event's text: a second field of
+//! that name would duplicate a key in JSON. A subscriber is user code, so each event is under a guard: a panic loses
+//! only the event.
 
 macro_rules! log_event {
     ($level:ident, $($event:tt)*) => {
@@ -33,7 +34,7 @@ use super::panics::Site;
 /// Returns whether a subscriber may want events of this level: a load and a branch, so disabled events need no guard.
 #[inline]
 pub(crate) fn is_on(level: tracing::Level) -> bool {
-    // The thread is checked even for an event that no subscriber wants now.
+    // The thread is checked even if no subscriber wants the event.
     Site::Log.check_thread();
     level <= tracing::level_filters::STATIC_MAX_LEVEL && level <= tracing::level_filters::LevelFilter::current()
 }

@@ -8,7 +8,7 @@
 //! # Protocol
 //!
 //! All state is under one lock, which is not held while a job runs. A thread *is called* from the moment when it is
-//! woken or started until it looks at the queue. Which of the waiting threads responds to a wake-up does not matter.
+//! woken or started until it examines the queue. Which of the waiting threads responds to a wake-up does not matter.
 //!
 //! * *call*: a thread that queues a job, or that has taken a job and leaves others in the queue, calls another thread
 //!   before it does anything else, unless one is called already, or [`MOST`] are busy.
@@ -20,8 +20,8 @@
 //!
 //! The exception is a system that refuses to start a thread. If there are no notifiers, the thread that queues the job
 //! performs it itself, and appears to user code as a notifier ([`ThreadKind::in_place_of_notifier`]). If there are
-//! some, the queued jobs wait until one of them is free, or until the next job calls one: they may wait behind jobs
-//! that block.
+//! notifiers, the queued jobs wait until one of these threads is free, or until the next job calls one: they may wait
+//! behind jobs that block.
 
 use super::panics::{Site, contain, contain_thread};
 use crate::env::{clock::instant_now, world::World};
@@ -30,7 +30,8 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
-/// Maximum number of threads. A guess: each may be inside user code, and further jobs wait for one of them.
+/// Maximum number of threads. A guess: all of them may be inside user code, and further jobs then wait until one
+/// returns.
 const MOST: usize = 256;
 
 /// Time that a thread waits for a job before it ends. A guess.
@@ -50,7 +51,7 @@ struct NotifierState {
     threads: usize,
     /// Number of threads that wait and are not called.
     idle: usize,
-    /// Number of called threads that were woken. At most one thread in all is called.
+    /// Number of called threads that were woken. At most one thread is called at a time, either woken or started.
     woken: usize,
     /// Number of called threads that were started.
     started: usize,
@@ -260,7 +261,7 @@ pub(crate) mod tests {
         let (begin, begun) = channel::<()>();
         let (end, until) = channel::<()>();
         let mut state = lock(&notifiers.state);
-        // Both jobs are queued before the first thread looks, so it finds both.
+        // Both jobs are queued before the first thread examines the queue, so it finds both.
         state.jobs.push_back(Box::new(move || {
             begin.send(()).expect("it is waited for");
             let _end = until.recv();

@@ -76,7 +76,7 @@ impl<T> Oneshot<T> {
     }
 }
 
-/// Waker that unparks a thread, at most once per rest.
+/// A waker that unparks a thread, at most once for each time that the thread rests.
 struct Unpark {
     thread: ThreadHandle,
     state: AtomicU8,
@@ -84,7 +84,7 @@ struct Unpark {
 
 /// The thread polls, or is about to.
 const POLLING: u8 = 0;
-/// The thread has found nothing, and is parked or about to be.
+/// The thread has found its future pending, and is parked or about to be.
 const RESTING: u8 = 1;
 /// The thread was woken since it began to poll.
 const WOKEN: u8 = 2;
@@ -109,7 +109,7 @@ pub(crate) trait RestWatcher: Sync {
 pub(crate) struct Waiter {
     /// The waker of the thread's innermost `block_on`.
     innermost: Mutex<Option<Arc<Unpark>>>,
-    /// How often the thread was about to rest.
+    /// Number of times that the thread was about to rest.
     rests: AtomicU64,
     watch: &'static dyn RestWatcher,
 }
@@ -119,8 +119,8 @@ impl Waiter {
         Arc::new(Self { innermost: Mutex::new(None), rests: AtomicU64::new(0), watch })
     }
 
-    /// Returns a number that changes with each rest. If two looks find the thread at rest and the same number, the
-    /// thread was at rest in between.
+    /// Returns a number that changes with each rest. If two checks find the thread at rest with the same number, it was
+    /// at rest from the first check to the second.
     pub(crate) fn rests(&self) -> u64 {
         self.rests.load(Ordering::SeqCst)
     }
@@ -132,7 +132,7 @@ impl Waiter {
 }
 
 thread_local! {
-    /// The view that other threads have of the calling thread, if there is one.
+    /// The `Waiter` through which other threads observe the calling thread, if there is one.
     static WAITER: RefCell<Option<Arc<Waiter>>> = const { RefCell::new(None) };
 }
 
@@ -150,11 +150,11 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 /// Runs `future` until it completes or `deadline` passes, in which case it returns `None`.
 pub(crate) fn block_on_until<F: Future>(mut future: Pin<&mut F>, deadline: Option<Instant>) -> Option<F::Output> {
     let unpark = Arc::new(Unpark { thread: current_thread(), state: AtomicU8::new(POLLING) });
-    // `WAITER` may be inaccessible in the destructors of a thread's own thread-locals; by then no other thread looks at
+    // `WAITER` may be inaccessible in the destructors of a thread's own thread-locals; by then no other thread observes
     // this one.
     let waiter = WAITER.try_with(|waiter| waiter.borrow().clone()).ok().flatten();
     let mut outer = waiter.as_ref().and_then(|waiter| lock(&waiter.innermost).replace(unpark.clone()));
-    // Restores the enclosing `block_on`.
+    // Restores the waker of the enclosing `block_on`.
     let _inside = defer(|| {
         if let Some(waiter) = &waiter {
             *lock(&waiter.innermost) = outer.take();

@@ -1,9 +1,9 @@
 //! Guards around user code, and the text and place of a caught panic.
 //!
 //! Only the panic hook learns the place of a panic. The first runtime of a program installs a hook in front of the
-//! existing one: while a process runs, the hook stores the place for the runtime's report (one `tracing` event with
-//! PID, type, entry, text and place). It always calls the previous hook, on which error reporters and backtraces
-//! depend.
+//! existing one. While a process runs, the new hook stores the place for the runtime's report (one `tracing` event with
+//! PID, type, entry, text and place). It then calls the previous hook, on which error reporters and backtraces depend,
+//! unless a simulation reports the panic itself.
 
 use crate::exit::Panic;
 use crate::sync::{Once, ThreadKind};
@@ -83,7 +83,7 @@ sites! {
     // Transports.
     Transport => "a transport, given a link message or a control",
     RemoteAnswer => "what a transport does with an answer",
-    /// Code with guards of its own: a panic that reaches this one is a bug in the runtime.
+    /// Code that has guards of its own. A panic that reaches this guard is a bug in the runtime.
     Backstop => "the runtime",
 }
 
@@ -96,7 +96,7 @@ impl Site {
         if self as usize != Self::Backstop as usize {
             let kind = ThreadKind::current();
             RAN_ON[self as usize].fetch_or(1 << kind as u16, std::sync::atomic::Ordering::Relaxed);
-            // A cluster is a transport, so on its threads the code of these sites is its own.
+            // A cluster is a transport, so on its threads the code at these sites is the cluster's own.
             let is_own = kind == ThreadKind::Cluster && matches!(self, Self::Transport | Self::RemoteAnswer);
             assert!(
                 is_own || kind.runs_users_code(),
@@ -121,7 +121,7 @@ static CAUGHT: [std::sync::atomic::AtomicU64; Site::ALL.len()] =
 static RAN_ON: [std::sync::atomic::AtomicU16; Site::ALL.len()] =
     [const { std::sync::atomic::AtomicU16::new(0) }; Site::ALL.len()];
 
-/// Returns the kinds of threads on which user code has run at each site; no kinds in a release build. For tests.
+/// Returns the kinds of threads on which user code has run at each site (none in a release build). For tests.
 #[doc(hidden)]
 pub fn ran_on() -> Vec<(String, Vec<ThreadKind>)> {
     #[cfg(debug_assertions)]
@@ -172,9 +172,9 @@ pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, (std::any::TypeId,
 /// Installs the runtime's hook in front of the program's, once.
 pub(crate) fn install_hook() {
     static ONCE: Once = Once::new();
-    // A paused runtime that is dropped during a panic is started. The standard library panics if the hook is replaced
-    // during a panic, which would abort the program. Without the hook, panics have no place; the next runtime installs
-    // it.
+    // The thread may be panicking: a paused runtime is started when it is dropped, and a panic may drop it. The
+    // standard library panics if the hook is replaced during a panic, which would abort the program. Without the hook,
+    // panics have no place; the next runtime installs it.
     if std::thread::panicking() {
         return;
     }
@@ -194,7 +194,7 @@ pub(crate) fn install_hook() {
     });
 }
 
-/// Marks everything that this thread runs from here on as contained.
+/// Marks everything that this thread runs from now on as contained.
 pub(crate) fn contain_thread() {
     CONTAINED.set(true);
 }
@@ -226,8 +226,8 @@ pub(crate) fn contain_at<R>(site: &Cell<Site>, body: impl FnOnce() -> R) -> Resu
     })
 }
 
-/// Drops the payload of a panic, whose drop is user code too. If that drop panics in turn, the second payload is
-/// leaked, since its own drop could panic again, without end.
+/// Drops the payload of a panic. That drop runs user code too. If it panics in turn, the second payload is leaked,
+/// since its own drop could panic again, and so on without end.
 fn discard(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(second);
@@ -279,7 +279,8 @@ impl Drops {
     }
 }
 
-/// Runs user code whose panic has no consequence and has been reported by the panic hook, such as the drop of a value.
+/// Runs user code, such as the drop of a value. If it panics, the panic hook reports that, and there is no other
+/// consequence.
 #[inline]
 pub(crate) fn ignore(site: Site, body: impl FnOnce()) {
     site.check_thread();
@@ -289,13 +290,13 @@ pub(crate) fn ignore(site: Site, body: impl FnOnce()) {
     }
 }
 
-/// Formats a user's value; if that panics, reports the panic in the text.
+/// Formats a user's value. If that panics, the text reports the panic.
 pub(crate) fn text(value: &(impl fmt::Display + ?Sized)) -> String {
     contain(Site::Display, || value.to_string())
         .unwrap_or_else(|panic| format!("(its `Display` panicked: {})", panic.message))
 }
 
-/// Displays a user's value in a log event, which formats it only if there is a subscriber.
+/// Displays a user's value in a log event. The event formats the value only if there is a subscriber.
 pub(crate) struct Shown<'a, T: ?Sized>(pub(crate) &'a T);
 
 impl<T: fmt::Display + ?Sized> fmt::Display for Shown<'_, T> {

@@ -1,9 +1,10 @@
-//! A value that only the thread that made it may use, even after a move: for processes whose state is not `Send`.
+//! A value that only the thread that made it may use, even after it has been moved. It is for processes whose state is
+//! not `Send`.
 //!
 //! The value may be moved, and so may its owner: moving bytes does not use the value. Every access, and the drop,
-//! checks that it happens on the original thread. So the scheduler can store such a state like any other, and its
-//! mistakes cause at most a panic or a leak. For correctness, the scheduler keeps a state on its thread (see
-//! `engine/pinned`); soundness depends on this file alone.
+//! checks that it happens on the original thread. So the scheduler can store such a state like any other, and a mistake
+//! of the scheduler causes at most a panic or a leak. For correctness, the scheduler keeps each state on its thread
+//! (see `engine/pinned`). Soundness depends on this file alone.
 
 use std::cell::Cell;
 use std::future::Future;

@@ -35,7 +35,7 @@ fn events(recording: &Recording) -> Vec<(u64, usize, &'static str)> {
 
 #[test]
 fn a_slice_ends_with_the_next_one_of_its_thread_or_earlier_with_that_of_its_process() {
-    // The first thread releases process 1 at some time before 20, and reads the clock at 25.
+    // The first thread releases process 1 at some time before 20, but does not read the clock until 25.
     let first = vec![
         record(10, RecordKind::Slice, 1, 0),
         record(10, RecordKind::Handle, 1, 0),
