@@ -8,10 +8,10 @@
 //! output:
 //!
 //! * 404 and 409 are errors of the method: the process has handled the request.
-//! * 504: the caller has waited long enough. The message may still be handled.
-//! * 500: a bug has crashed the process with the request in its hands, so the outcome is unknown.
+//! * 504: the call has timed out. The message may still be handled.
+//! * 500: a bug crashed the process while it handled the request, so the outcome is unknown.
 //! * 503 until the supervisor has restarted the process. Nothing was delivered, so a client may repeat the request.
-//! * 429: one audit is running, and no other one may wait.
+//! * 429: an audit is running, and no second one may wait for it.
 //! * On shutdown the listener closes first, then the pending requests complete, then the processes end.
 
 use std::error::Error;
@@ -105,7 +105,7 @@ impl From<CallError<StockError>> for Failure {
     }
 }
 
-/// A refused send is a call that was not delivered.
+/// Converts a refused send to a call that was not delivered.
 impl<M> From<SendError<M>> for Failure {
     fn from(error: SendError<M>) -> Self {
         Self(error.into())
@@ -178,7 +178,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The crash is intended. A service would keep the panic report for its log.
     panic::set_hook(Box::new(|_| {}));
 
-    let runtime = Runtime::new()?; // tasks call processes, and no process uses Tokio: a handle is not required
+    let runtime = Runtime::new()?; // tasks call processes, but no process uses Tokio, so no handle is required
     let tree = Supervisor::one_for_one()
         // This delay is much too long for a service. Here it ensures that the stock is down while the program makes
         // requests to it.

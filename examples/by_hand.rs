@@ -4,8 +4,8 @@
 //! cargo run --example by_hand
 //! ```
 //!
-//! A step receives the events that have arrived and writes its requests, each under a tag of its own choosing. Answers
-//! carry the same tag, in any order.
+//! A step receives the events that have arrived and writes its requests, each under a tag that it chooses itself. The
+//! answers carry the same tags, and arrive in any order.
 
 use std::error::Error;
 use std::time::Duration;

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A line in a room goes to all users in it, and never waits for a slow one. Sam reads slowly: he misses the lines for
-//! which his mailbox has no room, and delays no one. Eve's process crashes on a line: it leaves the room, and the other
-//! users are not affected.
+//! which his mailbox has no room, and delays no one. Eve's process crashes while it handles a line: it leaves the room,
+//! and the other users are not affected.
 
 use std::error::Error;
 use std::panic;
@@ -89,7 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let eves_end = eve.pid().join();
     let reached = say(bob, "kitchen", "see you in the café")?;
-    ada.read().wait()?; // so that she has printed what she has read
+    ada.read().wait()?; // waits until she has printed what she has read
     println!("--- Bob has reached {reached} users. Eve: {}", eves_end.wait());
 
     let reached = say(ada, "kitchen", "whoever is there first counts down")?;

@@ -9,8 +9,8 @@
 //!           one process per host     four processes
 //! ```
 //!
-//! No code checks the last two limits, which are properties of the processes: a *keyed pool* has one process per host,
-//! which makes one request and then pauses, and a *fixed pool* of four fetchers makes at most four requests at a time.
+//! No code checks the last two limits. They follow from the processes: a *keyed pool* has one process per host, which
+//! makes one request and then pauses, and a *fixed pool* of four fetchers makes at most four requests at a time.
 //!
 //! The web is as unreliable as usual: one page is busy at first, one never answers, one does not exist. Things to look
 //! for in the output: the number of attempts for each page, and the limits as measured by the web itself. The clock is
@@ -57,7 +57,7 @@ enum Failure {
     NotAsked,
 }
 
-/// Returns the links of a page, or why it has none. `request` counts the requests for the page.
+/// Returns the links of a page, or the reason why it has none. `request` counts the requests for the page.
 fn page(url: &str, request: u32) -> Result<Links, Failure> {
     let links: &[&str] = match url {
         "ant.example/" => &["ant.example/1", "bee.example/", "cat.example/", "dog.example/", "elk.example/"],
@@ -79,7 +79,7 @@ fn host(url: &str) -> String {
     url.split('/').next().unwrap_or_default().to_string()
 }
 
-/// The simulated Internet, which measures the requests.
+/// The simulated Internet. It also measures the requests.
 #[process]
 #[derive(Default)]
 struct Web {
@@ -162,8 +162,8 @@ impl Site {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Retries after any failure except a missing page, since it may be temporary. Requesting a page twice does no
-    /// harm.
+    /// Retries after any failure, since it may be temporary, except if the page does not exist. Requesting a page twice
+    /// does no harm.
     #[message]
     async fn visit(&mut self, ctx: &mut Context<Self>, url: Url) -> Visit {
         for attempts in 1.. {

@@ -14,7 +14,7 @@
 //! The game simulates exactly one step per tick, however late the tick is. A delayed loop catches up, and the cars are
 //! where they would have been. Things to look for in the output:
 //!
-//! * A player steers by messages, which take effect with the next step. Bob always tries to stay behind Ada.
+//! * A player steers by messages, which take effect at the next step. Bob always tries to stay behind Ada.
 //! * Eve's process crashes in the middle of the race. The game is notified, and takes her car off the track.
 //! * Sam takes longer to draw a snapshot than the next one takes to arrive. His mailbox has room for one, the newest:
 //!   he misses most of them, but draws the last one.

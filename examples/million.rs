@@ -5,8 +5,8 @@
 //! cargo run --release --example million -- 10000000    # ten million
 //! ```
 //!
-//! Each process knows the next one. When all are running, one message passes through all of them, and each increments
-//! its count. At the end all are stopped.
+//! Each process knows the next one. When all of them are running, one message passes through them all, and each process
+//! increments its count. At the end all are stopped.
 
 use std::env;
 use std::error::Error;

@@ -16,9 +16,9 @@ pub struct Book {
     ledger: Address<Ledger>,
     trades: Topic<Trade>,
     incoming: Option<(Order, Reply<Result<u64, Rejected>>)>,
-    /// Orders to buy that wait, the best first: by price, and then by time of arrival.
+    /// The waiting orders to buy, best first: sorted by price, and then by time of arrival.
     buys: BTreeMap<(i128, usize), Order>,
-    /// Orders to sell that wait, in the corresponding order.
+    /// The waiting orders to sell, in the corresponding order.
     sells: BTreeMap<(i128, usize), Order>,
     /// The outcomes of all orders.
     known: HashMap<Id, Result<u64, Rejected>>,
@@ -62,7 +62,7 @@ impl Book {
             Err(CallError::Failed(rejected)) => return Ok(Err(rejected)),
             approved => approved?,
         }
-        // Of two ranks on one side the lower is better; the negative of a rank is its limit for ranks on the other
+        // Of two ranks on one side, the lower one is better. The negative of a rank is its limit for ranks on the other
         // side.
         let (rank, ours, theirs) = match order.side {
             Side::Buy => (-i128::from(order.price), &mut self.buys, &mut self.sells),

@@ -1,4 +1,4 @@
-//! The ledger, which stands in for a database: it alone owns money and shares.
+//! The ledger. It stands in for a database: it alone owns money and shares.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -43,7 +43,7 @@ impl Ledger {
             order.quantity -= trade.quantity;
             let Order { trader, side, asset, price, .. } = *order;
             let (gets, cash) = match side {
-                Side::Buy => (trade.quantity, price - trade.price), // what was held beyond the price is free again
+                Side::Buy => (trade.quantity, price - trade.price), // the surplus that was held is free again
                 Side::Sell => (0, trade.price),
             };
             *self.free.entry((trader, asset)).or_default() += gets;

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! The ledger stands in for a database: it alone owns money and shares. The risk check has the ledger hold what an
-//! order may cost. It has a bug, and crashes at every third approval: *after* the ledger has done its part, and before
-//! the book has its answer. Things to look for in the output:
+//! order may cost. The risk check has a bug: at every third approval it crashes, *after* the ledger has done its part,
+//! but before the book has its answer. Things to look for in the output:
 //!
 //! * Orders trade by price, then by time. A buyer pays the price of the order that waited in the book.
 //! * A book whose call has failed can't know whether the money is held. It repeats the call, and the ledger, which
@@ -58,7 +58,7 @@ impl RiskCheck {
         }
         match self.ledger.hold(order).await {
             Err(CallError::Failed(rejected)) => return Err(rejected),
-            held => held.expect("the ledger answers"), // if not, the book repeats this call to a new risk check
+            held => held.expect("the ledger answers"), // if this panics, the book calls the restarted risk check
         }
         self.approvals += 1;
         if self.approvals == 3 {
@@ -103,7 +103,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (asset, amount) in [(Asset::Cash, 10_000), (Asset::Tea, 100), (Asset::Rum, 100)] {
         opening.free.extend(('a'..='h').map(|trader| ((trader, asset), amount)));
     }
-    let ledger = runtime.spawn(opening).serve()?; // outside the tree: a restart would forget the trades
+    let ledger = runtime.spawn(opening).serve()?; // outside the tree, since a restart would lose the trades
     let before = ledger.totals().wait()?;
     let book = move |spawn: ChildSpawn| {
         let (risk, ledger, trades) = (spawn.sibling("risk")?, ledger, spawn.host().topic("trades"));

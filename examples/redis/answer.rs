@@ -106,7 +106,7 @@ impl Connection {
         }
     }
 
-    /// Replies with a change to the client's channels, and the number of channels.
+    /// Adds the reply to a change of the client's channels: the change, the channel, and the number of channels.
     fn tell(&mut self, done: &str, channel: Option<&[u8]>) {
         let replies = &mut self.batch.replies;
         replies.array(3);

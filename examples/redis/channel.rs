@@ -1,7 +1,7 @@
 //! Channels are groups: a subscriber joins, and a publication is a broadcast.
 //!
-//! A client that reads more slowly than others publish misses the messages for which its connection's mailbox has no
-//! room, and delays no other client.
+//! If a client reads more slowly than others publish, it misses the messages for which its connection's mailbox has no
+//! room. It delays no other client.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -141,8 +141,8 @@ impl Connection {
     }
 }
 
-/// Closes the sending side, and reads what the client has still sent: otherwise the system would discard the last
-/// replies.
+/// Closes the sending side, and then reads and ignores what the client still sends. Otherwise the system would discard
+/// the last replies.
 async fn part(ctx: &Context<Connection>, stream: &mut TcpStream) -> io::Result<()> {
     stream.shutdown().await?;
     let mut unheard = Vec::with_capacity(16 * 1024);

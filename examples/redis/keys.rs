@@ -19,8 +19,8 @@ impl Keys {
         Self { shards: shards.into_iter().collect(), hasher: DefaultHashBuilder::default() }
     }
 
-    /// Returns the same shards by the PIDs of their current incarnations. These are faster than the addresses that
-    /// survive a restart, but only valid until then.
+    /// Returns the same shards by the PIDs of their current incarnations. These PIDs are faster than the addresses that
+    /// survive a restart, but are only valid until the next restart.
     pub fn present(&self, host: Host) -> Self {
         let present = |shard: &Address<Shard>| host.address(shard.pid().resolve()?).ok();
         let shards = self.shards.iter().map(|shard| present(shard).unwrap_or(*shard)).collect();

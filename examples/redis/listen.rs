@@ -13,7 +13,7 @@ use crate::keys::Keys;
 /// The time that the listener waits when the system has no room for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The time that a connection may take at shutdown to write its last replies, which its client may not read.
+/// The time that a connection may take at shutdown to write its last replies. Its client may not be reading them.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[process]

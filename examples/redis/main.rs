@@ -14,8 +14,8 @@
 //!
 //! Each key is in one shard, found by a hash of the key, and nothing is shared: a GET is a call from one process to
 //! another. A connection executes its requests in sequence, so its client reads its own writes, on any shard.
-//! Successive requests for one shard go there in one message. A request for several keys is executed key by key: other
-//! clients may intervene, unlike in Redis.
+//! Successive requests for one shard are sent to it in one message. A request for several keys is executed key by key:
+//! other clients may intervene, unlike in Redis.
 //!
 //! It supports GET, SET (without options), DEL, INCR, MGET, EXPIRE, TTL, EXISTS, PING, SUBSCRIBE, UNSUBSCRIBE, PUBLISH
 //! and QUIT, in RESP2 and typed as lines, one or many at a time.
@@ -61,7 +61,7 @@ Serves the Redis protocol on 127.0.0.1, until it is interrupted.
 
 It uses all cores but one; POSTROOM_WORKERS says how many instead.";
 
-/// Time limit of the shutdown. The connections are killed long before; this limit is for an overloaded machine.
+/// Time limit of the shutdown. The connections are killed long before that; this limit is for an overloaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An error that ends the program, and is only shown to the user.
@@ -116,8 +116,8 @@ fn builder() -> Builder {
     }
 }
 
-/// Returns the supervisor of `shards` shards. A connection waits for the answer before its next message, so a shard's
-/// mailbox has at most one message for each connection.
+/// Returns the supervisor of `shards` shards. A connection waits for the answer before it sends its next message, so a
+/// shard's mailbox has at most one message from each connection.
 fn supervise(shards: usize) -> Supervisor {
     let shard = |spawn: ChildSpawn| spawn.of(Shard::default()).mailbox(Bound::Unbounded).serve();
     (0..shards).fold(Supervisor::one_for_one(), |supervisor, number| supervisor.child(name(number), shard))

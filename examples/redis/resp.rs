@@ -23,7 +23,7 @@ const CHUNK: usize = 16 * 1024;
 /// Maximum memory in bytes that is kept for later requests.
 const KEPT: usize = 64 * 1024;
 
-/// An error after which the start of the next request is unknown, which means that the connection is broken.
+/// An error after which the start of the next request is unknown, so the connection can't be used any more.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum ProtocolError {
     #[error("too big inline request")]
@@ -85,7 +85,7 @@ pub struct Requests {
     at: usize,
     /// The words of the current request so far, relative to its start.
     places: Vec<Range<usize>>,
-    /// The number of missing words.
+    /// The number of words that are still missing.
     missing: usize,
     /// The length of the next word, if known.
     length: Option<usize>,

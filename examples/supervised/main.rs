@@ -11,9 +11,9 @@
 //!                      └──counts───────┘
 //! ```
 //!
-//! Every job is a process, most of them those of `wordcount`; only the parsers may crash. A reader calls a parser for
-//! the counts of a text. If the parser crashes, the supervisor restarts it, and the reader, whose call failed with the
-//! reason, repeats the call. This neither loses a message nor counts one twice:
+//! Every job is a process, and most of the processes are those of `wordcount`. Only the parsers may crash. A reader
+//! calls a parser for the counts of a text. If the parser crashes, the reader's call fails with the reason, the
+//! supervisor restarts the parser, and the reader repeats the call. This neither loses a message nor counts one twice:
 //!
 //! * a parser has no state between messages: its whole result is its answer;
 //! * a reader keeps a text until it has the answer, and only then adds the counts: nothing of a crashed call is ever
@@ -129,7 +129,7 @@ fn name(number: usize) -> String {
     format!("parser {number}")
 }
 
-/// Suppresses the reports of intended crashes, which are in the tree; other panics are reported as usual.
+/// Suppresses the reports of intended crashes, since the tree shows them. Other panics are reported as usual.
 fn leave_crashes_to_the_tree() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -139,7 +139,7 @@ fn leave_crashes_to_the_tree() {
     }));
 }
 
-/// Prints one snapshot of the tree, which continues to run.
+/// Prints a snapshot of the tree, which is still running.
 fn show(parsers: &[ChildInfo]) {
     let restarts: u64 = parsers.iter().map(|parser| parser.restarts).sum();
     say(format_args!("restarts: {restarts}\n"));

@@ -16,8 +16,8 @@ use crate::source::{self, Chunk};
 use crate::tally::Tally;
 use crate::walk::Walker;
 
-/// Maximum number of attempts for a text that crashes its parser. This many crashes in a row are not random: even if
-/// half of all messages crash, they occur once in 2^100 texts.
+/// Maximum number of attempts for a text that crashes its parser. So many crashes in a row are no coincidence: even if
+/// half of all messages crash, this happens to one text in 2^100.
 const TRIES: u32 = 100;
 
 /// The error of a text that cannot be parsed.
@@ -27,7 +27,7 @@ struct Poisonous(ExitReason);
 
 #[process]
 pub struct Reader {
-    /// The reader of `wordcount`. It is not a process here, but its methods are plain methods, too.
+    /// The reader of `wordcount`. Here it is not a process: its methods are called as plain methods.
     source: source::Reader,
     collector: Address<Collector>,
     parser: Address<Parser>,
@@ -78,7 +78,7 @@ impl Reader {
         }
     }
 
-    /// Returns the text up to the end of the last complete word; the rest is put before the next chunk. So the result
+    /// Returns the text up to the end of the last complete word, and keeps the rest for the next chunk. So the result
     /// of a parser depends only on its current message. A message is as large as a chunk, or as the longest word.
     fn whole_words(&mut self, chunk: &[u8]) -> Option<Vec<u8>> {
         let Some(gap) = chunk.iter().rposition(|byte| !byte.is_ascii_alphabetic()) else {

@@ -14,7 +14,7 @@
 //!
 //! A connection that cannot write takes no messages, so they queue in its mailbox. The mailbox is bounded, and drops
 //! the oldest lines. A client that does not read at all is disconnected after a while. In the other direction, a
-//! connection handles what it has read before it reads more, so TCP slows down a client that writes too fast.
+//! connection handles the lines that it has read before it reads more, so TCP slows down a client that writes too fast.
 
 use std::convert::Infallible;
 use std::env;
@@ -182,7 +182,7 @@ impl Listener {
                     });
                     self.connections.start(connection.stop_within(PARTING * 2))?;
                 }
-                // The system cannot open another socket until a client leaves.
+                // The system cannot open another socket until a client has left.
                 Err(error) => {
                     eprintln!("tcp_chat: no connection: {error}");
                     ctx.sleep(Duration::from_millis(100)).await;

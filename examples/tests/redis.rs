@@ -1,6 +1,6 @@
 //! Runs the built `redis` with an independent client library, and with clients that violate the protocol.
 //!
-//! Blind spots: speed is measured in `benches/redis`, not here; that a key expires is checked, but not when.
+//! Blind spots: speed is measured in `benches/redis`, not here. The tests check that a key expires, but not when.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ fn talk(server: &Server, bytes: &[u8]) -> Result<String, Box<dyn Error>> {
 fn until_end(mut stream: TcpStream) -> Result<String, Box<dyn Error>> {
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
-        // Unread data makes the system reset the connection when the server closes it; the replies have still arrived.
+        // The system resets a connection that is closed with data unread. The replies have still arrived.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
         read => _ = read?,
     }
@@ -442,7 +442,7 @@ fn clients_that_come_and_go_leave_nothing_behind() -> Tested {
     while open()? > before {
         thread::sleep(Duration::from_millis(5));
     }
-    // The socket is closed with the connection's state, before the connection has left its channels.
+    // The connection's state is dropped, and its socket closed, before the connection has left its channels.
     while client.publish::<_, _, i64>("a", "nobody hears")? > 0 {
         thread::sleep(Duration::from_millis(5));
     }

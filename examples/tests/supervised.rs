@@ -1,5 +1,5 @@
-//! Runs the built `supervised` on generated files and compares it with `tr`, `sort` and `uniq`, however often its
-//! parsers crash. The parts that it shares with `wordcount` are tested there.
+//! Runs the built `supervised` on generated files, with parsers that crash rarely or often, and compares its counts
+//! with those of `tr`, `sort` and `uniq`. The parts that it shares with `wordcount` are tested there.
 //!
 //! Blind spot: the messages that crash are random, so a crash at the very first or last message of a file is covered
 //! only if it was drawn.
@@ -17,7 +17,8 @@ mod words;
 
 use words::{Numbers, Tested, files, reference, same};
 
-/// Creates input for crashing parsers: text of many messages, words that are cut by the end of a message, small files.
+/// Creates input for crashing parsers: a text of many messages, a word that is cut by the ends of messages, and small
+/// files.
 fn text() -> Result<TempDir, Box<dyn Error>> {
     let directory = tempdir()?;
     let mut numbers = Numbers(5);
@@ -40,7 +41,8 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Returns the number of restarts that the program prints, and checks that its parsers agree and nothing else panicked.
+/// Returns the number of restarts that the program prints. Checks that the numbers of the parsers add up to it, and
+/// that nothing else panicked.
 #[track_caller]
 fn restarts(output: &Output) -> Result<u64, Box<dyn Error>> {
     let text = stderr(output);

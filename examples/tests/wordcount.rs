@@ -1,7 +1,7 @@
 //! Runs the built `wordcount` on generated files and compares it with `tr`, `sort` and `uniq`.
 //!
-//! Blind spots: memory and speed are measured by hand, not here; where a race between readers could show depends on
-//! the machine's cores.
+//! Blind spots: memory and speed are measured by hand, not here. Which races between readers can happen depends on the
+//! number of the machine's cores.
 #![cfg(unix)]
 
 use std::error::Error;
@@ -74,7 +74,7 @@ fn a_word_across_two_pieces_of_a_large_file_is_one_word() -> Tested {
         file.write_all_at(b"start", 0)?;
         file.write_all_at(b"one boundary next", PIECE - 2 * ahead)?;
     }
-    // This word is longer than a reader's read beyond the end of its piece.
+    // This word extends further beyond the end of its piece than a reader reads at a time.
     let file = File::create(directory.path().join("long"))?;
     file.write_all_at(&[b'x'; 5000], PIECE - 100)?;
     file.write_all_at(b" end", PIECE + 4900)?;

@@ -11,9 +11,9 @@ use crate::tally::{Entry, Tally};
 
 #[derive(Debug, Clone, Copy)]
 pub enum Order {
-    /// In the byte order of the words.
+    /// Sorted by the bytes of the words.
     Word,
-    /// The most frequent first; equally frequent ones alphabetically.
+    /// Sorted by frequency, the most frequent first; equally frequent words are in alphabetical order.
     Frequency,
 }
 

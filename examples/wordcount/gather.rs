@@ -27,8 +27,8 @@ impl Gathered {
         self.0.len() >= GATHER
     }
 
-    /// Sends each word to the counter that owns it, on behalf of one process. Every batch is a call, so only one is in
-    /// flight at a time.
+    /// Sends each word to the counter that owns it, on behalf of one process. Every batch is sent in a call, so only
+    /// one batch is in flight at a time.
     pub async fn hand_on(&mut self, from: Pid, counters: &[Address<Counter>]) -> Result<(), Failure> {
         let mut batches: Vec<Batch> = counters.iter().map(|_| Batch::default()).collect();
         for (mut word, count) in self.0.iter() {
@@ -47,7 +47,7 @@ impl Gathered {
     }
 }
 
-/// Returns the counter that owns a word, which is the same for all senders.
+/// Returns the counter that owns a word. All senders choose the same one.
 fn shard(word: &[u8], counters: usize) -> usize {
     let mut hasher = DefaultHasher::new();
     hasher.write(word);

@@ -1,7 +1,7 @@
 //! A parser: requests text from its reader, splits it into words, and sends the words to the counters.
 //!
-//! Every request to a reader and every batch to a counter is a call, so a parser has only one in flight, which is all
-//! the back-pressure that is needed.
+//! Every request to a reader and every batch to a counter is a call, so a parser has only one of them in flight. No
+//! other back-pressure is needed.
 
 use postroom::prelude::*;
 

@@ -86,7 +86,7 @@ impl Reader {
 }
 
 impl Chunk {
-    /// Returns how many bytes still fit, with the newline after them.
+    /// Returns how many bytes still fit if a newline follows them.
     fn room(&self) -> usize {
         MESSAGE_LIMIT.saturating_sub(self.text.len() + 1)
     }
@@ -122,7 +122,7 @@ impl OpenPiece {
         }
     }
 
-    /// Appends the next text, as far as there is room. Returns whether there may be more.
+    /// Appends as much of the text as there is room for. Returns whether there may be more.
     fn read(&mut self, chunk: &mut Chunk) -> io::Result<bool> {
         let limit = if self.left > 0 { self.left } else { OVERRUN };
         let limit = limit.min(chunk.room() as u64);

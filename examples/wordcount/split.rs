@@ -1,5 +1,5 @@
-//! Cuts a stream of text into words: runs of ASCII letters, in lower case. The stream comes in chunks; the word at the
-//! end of one is carried over to the next.
+//! Cuts a stream of text into words: runs of ASCII letters, in lower case. The stream comes in chunks. A word that is
+//! cut by the end of a chunk is carried over to the next chunk.
 
 const GAP: u8 = b' ';
 
@@ -9,7 +9,7 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Calls `with` for every word that ends in this chunk, which it uses as its working space.
+    /// Calls `with` for every word that ends in this chunk. Uses the chunk as working space.
     pub fn each(&mut self, chunk: &mut [u8], mut with: impl FnMut(&[u8])) {
         // The first loop goes over all bytes without branches, so the compiler turns it into vector instructions.
         for byte in &mut *chunk {

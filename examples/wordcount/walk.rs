@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use postroom::prelude::*;
 
-/// Size in bytes of the piece of a file that a reader takes at a time: large enough that the cuts cost nothing, small
-/// enough that a single file of some hundred MiB keeps every core busy. The value is a guess; a run over one large file
-/// would settle it.
+/// Size in bytes of the piece of a file that a reader takes at a time: large enough that the cuts cost nothing, and
+/// small enough that a single file of a few hundred MiB keeps every core busy. The value is a guess; a run over one
+/// large file would settle it.
 const PIECE: u64 = 16 << 20;
 
 /// A part of a file.

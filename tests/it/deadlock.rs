@@ -1,7 +1,7 @@
 //! Cycles of calls: detected at once and named in full, without false positives.
 //!
-//! Deadlines are far away, so a missed cycle hangs, and the time limit reports that. If a wait must not count as part
-//! of a cycle, the test checks with `waits_for` that all processes wait before it lets them continue.
+//! Deadlines are so far away that a missed cycle hangs, and the time limit then fails the test. If a wait must not
+//! count as part of a cycle, the test checks with `waits_for` that all processes wait before it lets them continue.
 
 use postroom::Runtime;
 use postroom::error::Cycle;
@@ -148,8 +148,8 @@ fn method(way: Way) -> &'static str {
     }
 }
 
-/// Sends a call around the cycle, from outside to the first process, along all others and back to the first, and checks
-/// the error. `ways` contains the way in which each process calls the next.
+/// Sends a call around the cycle: from outside to the first process, along all the others, and back to the first.
+/// Checks the error. `ways` contains the way in which each process calls the next.
 #[track_caller]
 fn goes_round(ring: &[Address<Station>], ways: &[Way]) {
     let count = ring.len();
@@ -255,8 +255,7 @@ fn an_async_entry_that_waits_for_one_that_calls_it_is_part_of_the_cycle() {
         let meeting = called.all()[0];
         let calls = vec![(meeting, "Entry::ping"), (entry.pid(), "Meeting::call_back")];
         assert_eq!(out.all(), [Err(CallError::Cycle(Cycle { calls }))]);
-        // The message of the failed call is never handled, although the entry serves now: it is discarded and
-        // counted.
+        // The message of the failed call is never handled, although the entry now serves. It is discarded and counted.
         entry.ping().timeout(LONG).wait().expect("it serves");
         assert_eq!((called.len(), runtime.statistics().dead_letters.withdrawn), (2, 1));
         entry.pid().kill();
@@ -386,7 +385,7 @@ fn a_withdrawn_message_is_never_handled_however_messages_are_taken() {
     });
 }
 
-/// Catches: a callee that, when it exits, reports a withdrawn message as lost although the caller already has its
+/// Catches: a callee that exits and then reports a withdrawn message as lost, although the caller already has its
 /// `Cycle` error.
 #[test]
 fn a_withdrawn_message_is_not_lost_when_the_called_process_ends() {
@@ -400,7 +399,7 @@ fn a_withdrawn_message_is_not_lost_when_the_called_process_ends() {
     });
 }
 
-/// A process that calls another one that calls it back, and then exits.
+/// A process that calls an [`Author`], which calls it back. The process then exits.
 #[process]
 struct Brief;
 
@@ -418,7 +417,7 @@ impl Brief {
 #[derive(Debug)]
 struct Note(u32);
 
-/// A process that calls another one that calls it back with a note, and then receives notes.
+/// A process that calls an [`Author`], which calls it back with a note. The process then receives notes.
 #[process]
 struct Selective;
 

@@ -89,7 +89,7 @@ impl Worker {
         gate.pass();
     }
 
-    /// Logs `value`, for a log that all members share.
+    /// Adds `value` to the log that all members share.
     #[message]
     #[derive(Clone)]
     pub(crate) fn note(&mut self, value: u32) -> u32 {
@@ -160,7 +160,7 @@ fn the_least_loaded_member_gets_the_next_message() {
     with_runtime(|runtime| {
         let workers = pool(runtime, Pool::fixed(3).least_loaded().concurrency(100));
         let members = workers.members();
-        // There are four calls for each member, which keeps them.
+        // Each member gets four calls, and keeps them.
         let calls: Vec<_> = (0..12)
             .map(|_| {
                 let address = workers.address();
@@ -168,7 +168,7 @@ fn the_least_loaded_member_gets_the_next_message() {
             })
             .collect();
         when(&workers, |now| now.in_flight == 12);
-        // The first member answers its calls. It then has the fewest, and gets the next one. The request goes directly
+        // The first member answers its calls. Then it has the fewest, and gets the next call. The request goes directly
         // to the member, so it may get ahead of the pool's messages.
         when(&workers, |now| {
             runtime.send(members[0], WorkerAnswerAll { value: 7 }).unwrap();

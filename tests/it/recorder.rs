@@ -1,4 +1,4 @@
-//! Recordings: every event of a host while it is recorded, with both ends of each message.
+//! Recordings: all events of a host between the start and the end of the recording, with both ends of each message.
 //!
 //! Not covered: how much a recording costs (see `benches/instructions`), and the clock's rate.
 
@@ -37,7 +37,7 @@ impl Counter {
     }
 }
 
-/// A process that adds to a counter as often as requested.
+/// A process that adds to a counter as many times as requested.
 #[process]
 struct Client {
     counter: Address<Counter>,
@@ -100,9 +100,9 @@ fn handled(recording: &Recording) -> u64 {
     count(recording, |kind| matches!(kind, EventKind::HandlingBegan { .. }))
 }
 
-/// Checks the invariants of every recording: times go forward, slices of a thread and handlings of a process are open
-/// one at a time and closed once, unless a sample ends first, flows have at most one end of each kind, and the fate of
-/// a flow tells whether it has both.
+/// Checks the invariants of every recording. Times go forward. A thread has one open slice at a time, and a process one
+/// open handling. Each of them is closed once, unless a sample ends first. Flows have at most one end of each kind, and
+/// the fate of a flow tells whether it has both.
 fn check(recording: &Recording) {
     let mut now = Duration::ZERO;
     let (mut slices, mut handlings) = (BTreeMap::new(), BTreeMap::new());
@@ -233,7 +233,7 @@ fn an_async_method_is_handled_until_it_returns() {
     let counter = runtime.spawn(Counter { sum: 0 }).serve().expect("it starts");
     let active = record(runtime.host());
     assert_eq!(counter.add_later(3).wait(), Ok(3));
-    // Without this wait, the next message may be handled in the slice that has sent the answer.
+    // Without this wait, the next message might be handled in the slice that sent the answer.
     runtime.until_idle().expect("outside");
     assert_eq!(counter.add(4).wait(), Ok(7));
     runtime.until_idle().expect("outside");

@@ -1,5 +1,4 @@
-//! The receivers between a package and its mailbox: each takes its own packages and returns the others with a typed
-//! error.
+//! The receivers between a package and its mailbox. Each takes its own packages, and returns others with a typed error.
 
 use postroom::error::SendFailure;
 use postroom::manual::Event;
@@ -103,7 +102,7 @@ fn an_unknown_node_is_a_typed_refusal_with_the_package() {
     });
 }
 
-/// A connected engine gets packages as they were sent; a package that it refuses is returned to the sender.
+/// A connected engine gets packages as they were sent. If it refuses a package, the sender gets it back.
 #[test]
 fn an_engine_takes_the_packages_for_its_node_until_it_is_disconnected() {
     struct Engine(Mutex<Vec<(Pid, u64)>>);

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 struct Item(usize);
 
-/// A stream of the numbers from 1, which counts the items taken and logs its drop.
+/// A stream of the numbers from 1. It counts the items taken, and logs its drop.
 struct Numbers {
     given: Arc<AtomicUsize>,
     end: usize,
@@ -119,7 +119,7 @@ impl Slow {
     async fn item(&mut self, item: Item) {
         let number = item.0;
         self.gates[number - 1].passed().await;
-        // Other processes may have run meanwhile, but no item after this one has been taken from the stream.
+        // Other processes may have run in the meantime, but no item after this one has been taken from the stream.
         assert_eq!(self.given.load(Ordering::SeqCst), number);
         self.log.add(number);
     }
@@ -201,15 +201,14 @@ fn a_stream_without_end_takes_turns_with_the_mailbox_and_leaves_the_worker_to_ot
         for number in 0..100 {
             busy.note(usize::MAX - number).send().unwrap();
         }
-        // The detach is queued before the process continues, so that the result does not depend on when this thread
-        // runs.
+        // The detach is queued before the process continues. So the result does not depend on when this thread runs.
         busy.detach().send().unwrap();
         gate.open();
         busy.note(usize::MAX - 100).wait().unwrap();
         let lines = &log.all()[before..];
         let notes: Vec<_> = lines.iter().copied().filter(|line| *line > usize::MAX / 2).collect();
         assert_eq!(notes, (0..=100).map(|number| usize::MAX - number).collect::<Vec<_>>());
-        // Slightly more than one item per message: one item for each check of the mailbox.
+        // Slightly more than one item was taken per message: one for each check of the mailbox.
         assert!((100..300).contains(&lines.len()), "{}", lines.len());
     });
 }
@@ -321,7 +320,7 @@ impl Pair {
 }
 
 /// Catches: an item that was taken before the detach and is delivered after it. Both streams have yielded an item by
-/// then.
+/// the time of the detach.
 #[test]
 fn a_detach_by_the_process_discards_the_item_behind_the_current_one() {
     with_runtime(|runtime| {
@@ -403,7 +402,7 @@ impl Body {
         ctx.attach(stream::iter((1..=3).map(Item)));
         let mut items = Vec::new();
         for _ in 0..3 {
-            // Ticks that arrive meanwhile are stashed.
+            // Ticks that arrive in the meantime are stashed.
             items.push(ctx.receive::<Item>().await.0);
         }
         while self.ticks < 3 {

@@ -12,7 +12,7 @@ struct Stubborn {
     log: Log<String>,
 }
 
-/// Waits until `is_true` returns true; checks it in each step.
+/// Waits until `is_true` returns true. Checks it in each step.
 async fn until(mut is_true: impl FnMut() -> bool) {
     std::future::poll_fn(|context| {
         context.waker().wake_by_ref();
@@ -41,7 +41,7 @@ impl Stubborn {
         let mut rounds = 0;
         for _ in 0..=refusals {
             rounds += 1;
-            // The future is awaited by the end of this step, and a request is delivered only in a later one.
+            // By the end of this step the process awaits the future. A request is delivered only in a later step.
             self.log.add("waits".to_string());
             let reason = ctx.cancelled().await;
             assert!(ctx.is_cancelled());
@@ -50,8 +50,8 @@ impl Stubborn {
         rounds
     }
 
-    /// Awaits a gate, which takes precedence, and a request; if both arrive in the same round, the next round gets
-    /// the request.
+    /// Awaits a gate and a request at the same time. The gate takes precedence: if both arrive in the same round, the
+    /// next round gets the request.
     #[entry]
     async fn busy(&mut self, ctx: &mut Context<Self>, here: Gate, gate: Gate) -> usize {
         let mut rounds = 0;
@@ -78,7 +78,7 @@ impl Stubborn {
         }
     }
 
-    /// Awaits the cancellation twice at once. Both futures must complete.
+    /// Awaits the cancellation in two futures at once. Both must complete.
     #[entry]
     async fn together(&mut self, ctx: &mut Context<Self>) -> String {
         let (mut a, mut b) = (pin!(ctx.cancelled()), pin!(ctx.cancelled()));
@@ -99,8 +99,8 @@ impl Stubborn {
         .await
     }
 
-    /// Receives a request inside a shield, and continues after it. The request arrives before the shielded future
-    /// awaits it (`before`), or after.
+    /// Receives a request inside a shield, and continues after the shield. The request arrives either before the
+    /// shielded future awaits it (`before`) or while it does.
     #[entry]
     async fn shielded(&mut self, ctx: &mut Context<Self>, before: bool, here: Gate) -> &'static str {
         let look = async {

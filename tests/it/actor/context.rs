@@ -204,7 +204,7 @@ fn processes_may_start_inside_one_another_sixty_four_deep_and_no_deeper() {
     with_runtime(|runtime| {
         assert!(runtime.spawn(Node::default()).nest(63).is_ok());
         assert_eq!(runtime.statistics().processes.live, 64);
-        // Each refused spawn is the error of the spawn around it, and no process remains.
+        // Each refused spawn fails the spawn around it, and none of the processes remains.
         let mut error = runtime.spawn(Node::default()).nest(64).unwrap_err();
         let mut depth = 0;
         let innermost = loop {

@@ -61,7 +61,7 @@ impl Awaiting {
     }
 }
 
-/// Awaits a job in each way that a process can await a future, and returns the results.
+/// Awaits a job in each of the ways in which a process can await a future, and returns the results.
 fn in_each_way(runtime: &Runtime, mut job: impl FnMut() -> Job) -> Vec<usize> {
     let serving = runtime.spawn(Awaiting::default()).serve().unwrap();
     vec![
@@ -195,7 +195,7 @@ fn futures_that_wake_themselves_again_and_again_are_polled_as_often_and_leave_th
         let runtime = builder().workers(1).build().unwrap();
         let started = Arc::new(AtomicBool::new(false));
         let other = runtime.spawn(Awaiting::default()).serve().unwrap();
-        // A million would take long in an unoptimized build, and would check nothing more.
+        // A million would take too long in an unoptimized build, and would check nothing more.
         const TIMES: usize = 100_000;
         let ends = in_each_way(&runtime, || {
             let started = started.clone();
@@ -303,7 +303,8 @@ fn wakers_outlive_their_runtime() {
     });
 }
 
-/// Each wake leads to a poll that sees all effects that precede the wake: every token that a thread adds is taken.
+/// Each wake is followed by a poll that sees everything that happened before the wake: every token that a thread adds
+/// is taken.
 #[test]
 fn no_wake_of_many_threads_at_once_is_lost() {
     const THREADS: usize = 4;
@@ -379,7 +380,7 @@ fn sleeps_of_a_context_work_in_tasks_and_other_executors() {
             assert_eq!(futures_executor::block_on(job), 1);
         }
         let job = lender.sleep(moment).wait().unwrap();
-        // A future of one process, awaited in another.
+        // Awaits a future of one process in another.
         assert_eq!(runtime.spawn(Awaiting::default()).run(job).unwrap().wait().unwrap(), 1);
         assert_eq!(lender.sleep_here(moment).wait().unwrap(), 1);
         assert_eq!(lender.sleep_there(moment).wait().unwrap(), 1);
@@ -419,7 +420,7 @@ fn any_executor_can_await_futures_of_processes() {
         ] {
             tokio.block_on(use_processes(runtime));
         }
-        // Executors also work inside a process, whose step then blocks.
+        // Executors also work inside a process. They block its step.
         #[process]
         struct Nested;
         #[process]
@@ -499,8 +500,8 @@ fn a_sink_returns_the_message_when_its_process_is_gone_also_a_waiting_one() {
         let slow = Slow { gate: gate.clone(), inside: inside.clone(), sum: 0 };
         let slow = runtime.spawn(slow).mailbox(Bound::Hard(1, Overflow::Refuse)).serve().unwrap();
         let mut sink = Recipient::<usize>::from(slow).sink();
-        // This message occupies the process. Otherwise, taking this message would make room for the waiting one before
-        // the kill is handled.
+        // This message occupies the process. Otherwise the process would take it from the mailbox before the kill, and
+        // so make room for the waiting message.
         assert!(poll_once(pin!(sink.send(0))).is_ready());
         inside.pass();
         let mut fed = 1;
@@ -517,9 +518,9 @@ fn a_sink_returns_the_message_when_its_process_is_gone_also_a_waiting_one() {
     });
 }
 
-/// Catches: a sink that loses the first waiting message, or its error, when it accepts another one, and a sink that
-/// closes while a message waits. (Mutations: in `sink.rs`, `start_send` continues after an error; `poll_close` does
-/// nothing.)
+/// Catches: a sink that loses the first waiting message, or the error of that message, when it accepts another one; and
+/// a sink that closes while a message waits. (Mutations: in `sink.rs`, `start_send` continues after an error;
+/// `poll_close` does nothing.)
 #[test]
 fn a_sink_that_takes_a_message_behind_one_that_waits_keeps_their_order_and_the_first_error() {
     with_runtime(|runtime| {

@@ -438,7 +438,7 @@ impl Shelf {
     }
 }
 
-/// Calls `run` on a thread with a large stack, since the sender's stack contains the message as well.
+/// Calls `run` on a thread with a large stack, since the sender's stack also contains the message.
 fn with_room<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::Builder::new().stack_size(256 << 20).spawn(run).unwrap().join().unwrap()
 }

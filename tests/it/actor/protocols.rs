@@ -14,7 +14,7 @@ use postroom_tests::soon;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// The error of a full storage.
+/// The error of a [`Storage`] that is full.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -44,7 +44,7 @@ pub trait Audit {
     fn count(&self) -> usize;
 }
 
-/// An in-memory storage.
+/// A [`Storage`] in memory.
 #[process]
 #[derive(Default)]
 struct Memory {
@@ -216,7 +216,7 @@ fn the_messages_of_a_protocol_are_methods_of_the_process_s_address_too() {
     soon(|| {
         let runtime = Runtime::new().unwrap();
         let memory = memory(&runtime);
-        // A message of the process itself, and one of each protocol.
+        // Calls a method of the process itself, and one of each protocol.
         assert_eq!(memory.room().wait(), Ok(2));
         assert_eq!(memory.put("a".into(), "1".into()).wait(), Ok(1));
         assert_eq!(memory.count().wait(), Ok(1));

@@ -1,5 +1,5 @@
-//! The description that `#[process(remote)]` gives a visitor suffices to convert messages, answers and inputs to text
-//! and back.
+//! Checks that the description that `#[process(remote)]` gives a visitor is sufficient to convert messages, answers and
+//! inputs to text and back.
 
 use postroom::error::EntryError;
 use postroom::prelude::*;

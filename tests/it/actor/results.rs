@@ -165,7 +165,7 @@ fn a_transient_child_whose_entry_fails_under_another_name_is_restarted_until_its
     let runtime = Runtime::new().unwrap();
     let import = Child::new("import", |spawn| spawn.of(Patient::default()).import()).transient();
     let tree = Supervisor::one_for_one().intensity(1, Duration::MAX).add(import).spawn(&runtime).unwrap();
-    // If the error were missed, the child would end normally, and its supervisor would keep running without children.
+    // If the error were missed, the child would end normally, and its supervisor would go on without children.
     let reason = tree.pid().join().wait();
     assert!(!matches!(reason, ExitReason::Normal), "{reason}");
 }

@@ -175,7 +175,7 @@ impl Loop {
         ctx.receive::<Wanted>().await;
     }
 
-    /// Stops waiting for a message, waits at the gate, and then serves the messages that arrived meanwhile.
+    /// Stops waiting for a message, waits at the gate, and then serves the messages that have arrived in the meantime.
     #[entry]
     async fn give_up(&mut self, ctx: &mut Context<Self>, given_up: Gate, gate: Gate) -> usize {
         let limit = ctx.sleep(Duration::from_millis(1));
@@ -228,7 +228,7 @@ impl Loop {
         self.log.len()
     }
 
-    /// Serves until a future completes that other threads wake at any moment.
+    /// Serves until a future completes. Other threads may wake this future at any moment.
     #[entry]
     async fn serve_while_woken(&mut self, ctx: &mut Context<Self>, gates: Vec<Gate>) -> usize {
         let passed = async {
@@ -245,8 +245,8 @@ impl Loop {
         self.log.len()
     }
 
-    /// Serves one message up to the limit, which cancels a pending method, and returns the deadlines that apply
-    /// afterwards.
+    /// Serves one message until the limit, at which its method is cancelled if it is still pending. Returns the
+    /// deadlines that apply afterwards.
     #[entry]
     async fn serve_within(&mut self, ctx: &mut Context<Self>, limit: Gate, to: Address<Loop>) -> [Option<Instant>; 2] {
         select(pin!(ctx.serve_next(self)), limit.passed()).await;
@@ -265,7 +265,7 @@ impl Loop {
     #[entry]
     async fn until_cancelled(&mut self, ctx: &mut Context<Self>, begun: Gate, cleaned: Gate) -> String {
         let before = ctx.is_cancelled();
-        // When the test sees the second future wait, the first is already awaited.
+        // When the test sees that the second future waits, the first one is already awaited.
         let (reason, ()) = join(ctx.cancelled(), begun.passed()).await;
         // The cancellation does not end the process at this await.
         cleaned.passed().await;
@@ -353,8 +353,8 @@ impl Counter {
     }
 }
 
-/// Catches: the other future cancels a message whose handling has begun; a message that arrives and is not handled; the
-/// loss of the other future's output.
+/// Catches: a message whose handling has begun and is cancelled by the other future; a message that arrives and is not
+/// handled; and the loss of the other future's output.
 #[test]
 fn a_message_that_has_been_begun_is_finished_before_the_other_future_is_looked_at() {
     postroom_tests::soon(|| {

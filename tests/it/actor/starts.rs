@@ -30,7 +30,7 @@ fn processes_spawned_before_the_start_run_after_it() {
     });
 }
 
-/// A process that delays its exit keeps the shutdown in progress while the test attempts a spawn.
+/// The test attempts a spawn during the shutdown. A process that delays its exit keeps the shutdown in progress.
 #[test]
 fn a_spawn_after_the_shutdown_began_is_refused_and_undone() {
     soon(|| {
@@ -264,8 +264,8 @@ fn start_and_complete_hooks_are_called_once_for_each_process() {
     });
 }
 
-/// A start hook that panics refuses the start, like one that returns an error. Panics in the other hooks have no
-/// effect.
+/// If a start hook panics, the start is refused, as if the hook had returned an error. Panics in the other hooks have
+/// no effect.
 #[test]
 fn a_hook_that_panics_is_contained() {
     struct Burst(bool);

@@ -193,8 +193,8 @@ impl Bank {
         self.host.spawn(Transfer { from, to }).run(id, amount).unwrap()
     }
 
-    /// Makes all transfers (from, to, id, amount) concurrently. Returns for each whether it was made (true) or
-    /// refused.
+    /// Makes all transfers (from, to, id, amount) concurrently. Returns for each transfer whether it was made (true) or
+    /// refused (false).
     pub(crate) fn transfer_all(&self, routes: &[(usize, usize, u64, i64)]) -> Vec<bool> {
         let running: Vec<_> =
             routes.iter().map(|&(from, to, id, amount)| self.transfer(from, to, id, amount)).collect();
@@ -320,8 +320,8 @@ fn the_bank_keeps_its_sum_if_an_account_cannot_be_reached() {
     });
 }
 
-/// The booking is made, and then the account is unreachable for a while: the errors of later calls imply nothing
-/// about the first call.
+/// The booking is made, and then the account cannot be reached for a while. The errors of the calls made in that time
+/// say nothing about the first call.
 ///
 /// Mutation: in the program, `in_doubt =` instead of `|=`.
 #[test]

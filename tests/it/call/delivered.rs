@@ -106,7 +106,7 @@ fn asking<T: Send + 'static>(call: Call<impl Send + 'static, T>) -> thread::Join
     thread::spawn(move || call.timeout(LONG).wait())
 }
 
-/// Checks the error's delivery state, and returns the error. `began`: whether the method was seen to begin.
+/// Checks the error's delivery state, and returns the error. `began` tells whether the method was seen to begin.
 fn checked<T: std::fmt::Debug>(answer: Result<T, CallError>, says: Delivery, began: bool) -> CallError {
     let error = answer.unwrap_err();
     assert_eq!(error.delivery(), says, "{error}");
@@ -130,7 +130,7 @@ fn a_call_whose_method_dies_has_been_delivered_and_those_behind_it_have_not() {
         until(|| desk.pid().info().is_some_and(|info| info.mailbox == 2));
         gate.open();
         let (dies, behind) = (dies.join().unwrap(), behind.join().unwrap());
-        // The order of the two calls is not known: the second was either answered or not delivered.
+        // The order of the two calls is not known: the call of `count` was either answered or not delivered.
         let died = checked(dies, Delivery::Unknown, true);
         assert!(matches!(died, CallError::Died(_)) && panicked(&died, "in a method"), "{died}");
         if let Err(error) = behind {
@@ -232,7 +232,7 @@ impl Process for Hand {
         while let Some(event) = events.next() {
             if let Event::Message(package) = event {
                 if package.is::<TillPanic>() {
-                    // The package is dropped by the panic, with the kept packages.
+                    // The panic drops this package and the kept ones.
                     let _in_hand = package;
                     panic!("unopened");
                 }

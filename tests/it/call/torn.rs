@@ -1,8 +1,8 @@
-//! Calls that are interrupted in every way at once: callers that are killed between the answer and the time slice
-//! that takes it, callees that panic or drop the reply, deadlines that pass as the answer arrives, and calls that
-//! lose a race against another call. Each call ends in exactly one way, and its content is dropped once.
+//! Calls that are interrupted in many ways, all at the same time: callers that are killed between the answer and the
+//! time slice that takes it, callees that panic or drop the reply, deadlines that pass as the answer arrives, and calls
+//! that lose a race against another call. Each call ends in exactly one way, and its content is dropped once.
 //!
-//! Blind spots: the order of events is left to the scheduler; the outcome that a killed caller would have received is
+//! Blind spots: the order of events is left to the scheduler. The outcome that a killed caller would have received is
 //! not observed.
 
 use futures_util::future::{Either, join, select};
@@ -43,7 +43,7 @@ struct Town {
     carried: Carried,
 }
 
-/// A guard that counts its call as dropped, unless the call has been counted otherwise.
+/// A guard that counts its call as dropped, unless the call has been counted as something else.
 struct Open<'a>(Option<&'a Books>);
 
 impl Drop for Open<'_> {

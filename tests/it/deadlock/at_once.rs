@@ -5,8 +5,8 @@ use postroom_tests::HOUR;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// The number of rounds. After each meeting the callers wait for varying times, which shifts the moments of their
-/// checks against each other.
+/// The number of rounds. After each meeting, every caller waits for a time that varies from round to round. So their
+/// checks happen at varying distances from each other.
 const ROUNDS: usize = 3_000;
 
 /// A spinning barrier. Each waiting process occupies a worker, so there must be as many workers as parties.
@@ -66,8 +66,8 @@ impl Racer {
     }
 }
 
-/// Runs rounds in which all `count` processes of a cycle call at the same moment, and checks that one call fails in
-/// each round.
+/// Runs rounds in which all `count` processes of a cycle call at the same moment. Checks that one call fails in each
+/// round.
 fn race(count: usize, rounds: usize, blocking: bool) {
     watched(move || {
         let runtime = builder().workers(count).build().expect("a runtime with some workers can be built");

@@ -1,7 +1,7 @@
 //! Waits that another event may end: none of them is part of a cycle.
 //!
-//! In each test `Front` calls `Back`, which calls it back and waits for the answer. When `Back` is seen to wait,
-//! another event ends the wait of `Front`. A call that had failed by then would be in the log.
+//! In each test `Front` calls `Back`, which calls it back and waits for the answer. When the test sees that `Back`
+//! waits, it lets another event end the wait of `Front`. If a call had failed by then, it would be in the log.
 
 use super::*;
 use futures_util::future::{join, select};
@@ -171,8 +171,8 @@ fn until_waiting(who: Pid, whom: Pid) {
     eventually(|| who.info().and_then(|info| info.waits_for).is_some_and(|waits_for| waits_for.pid == whom));
 }
 
-/// Checks a wait that is not part of a cycle: `start` makes `Front` call, `Back` waits for it, and `Front` must not
-/// be reported as waiting. `let_go` ends the wait of `Front`.
+/// Checks a wait that is not part of a cycle. `start` makes `Front` call. `Back` then waits for `Front`, but `Front`
+/// must not be reported as waiting. `let_go` ends the wait of `Front`.
 fn no_cycle(start: impl FnOnce(Address<Front>) + Send + 'static, let_go: impl FnOnce(&Log<Ended>) + Send + 'static) {
     with_runtime(move |runtime| {
         let (front, back, ended) = pair(runtime);
@@ -275,7 +275,7 @@ fn a_reply_held_by_other_code_may_arrive_while_its_process_waits() {
     });
 }
 
-/// No other code can answer this call, but the runtime cannot know that, since the program holds the reply.
+/// Nothing else can answer this call, but the runtime cannot know that, since the program still holds the reply.
 #[test]
 fn a_reply_that_its_process_keeps_leaves_the_cycle_to_the_deadline() {
     with_runtime(|runtime| {
@@ -362,7 +362,7 @@ fn a_returned_waker_hides_no_cycle() {
     });
 }
 
-/// A process that, when the test opens the gate, calls the [`Caller`] that waits for it.
+/// A process that a [`Caller`] waits for. When the test opens the gate, it calls the `Caller` back.
 #[process]
 struct Callee {
     inside: Gate,
@@ -401,8 +401,8 @@ impl Caller {
     fn touch(&mut self) {}
 }
 
-/// Catches: a process that counts as part of a cycle although a control that it has not seen yet, here a kill, ends
-/// its wait.
+/// Catches: a process that counts as part of a cycle although a control is about to end its wait, here a kill, which
+/// the process has not seen yet.
 #[test]
 fn a_process_that_is_about_to_be_killed_is_not_part_of_a_cycle() {
     watched(|| {

@@ -1,9 +1,9 @@
 //! Many random calls at once.
 //!
-//! On paths without cycles no call may fail. Among a few processes that each call any other, including themselves,
-//! each call gets an answer or a cycle error; deadlines are far away, so a missed cycle hangs. Each reported cycle is
-//! checked while its caller still runs: according to the records that the processes make before each call, each
-//! process named in the cycle must be waiting for the next one. The message of a failed call is never handled.
+//! On paths without cycles no call may fail. If a few processes each call any of them, including themselves, each call
+//! gets an answer or a cycle error. Deadlines are so far away that a missed cycle hangs. Each reported cycle is checked
+//! while its caller still runs: according to the records that the processes make before each call, each process named
+//! in the cycle must be waiting for the next one. The message of a failed call is never handled.
 //!
 //! Blind spots: only two workers run the processes, and the seed determines the calls but not their order.
 
@@ -38,7 +38,7 @@ impl Dice {
 #[derive(Default)]
 pub(crate) struct Town {
     pub(crate) houses: Mutex<Vec<Address<House>>>,
-    /// The callee of each process that waits for exactly one.
+    /// For each process that waits for exactly one other, the process that it waits for.
     pub(crate) waits: Mutex<HashMap<Pid, Pid>>,
     pub(crate) calls: AtomicU64,
     pub(crate) cycles: AtomicU64,
@@ -47,7 +47,7 @@ pub(crate) struct Town {
     /// The numbers of the messages that were handled.
     pub(crate) handled: Mutex<HashSet<u64>>,
     pub(crate) over: AtomicU64,
-    /// Whether each process calls only later ones, which means that no cycle is possible.
+    /// Whether each process calls only later ones, so that no cycle is possible.
     pub(crate) forward: bool,
 }
 

@@ -34,7 +34,7 @@ impl Callee {
 }
 
 impl Caller {
-    /// Holds all answers back until the returned sender is dropped, so that a caller cannot end before it is joined.
+    /// Holds all answers back until the returned sender is dropped. So a caller cannot end before the test joins it.
     fn hold(&self) -> Sender<()> {
         let (held, until) = channel();
         self.callee.hold(until).send().unwrap();
@@ -63,7 +63,7 @@ impl Caller {
         number
     }
 
-    /// Awaits calls, and after each of them a message.
+    /// Awaits calls, and a message after each of them.
     #[entry]
     async fn call_and_serve(&mut self, ctx: &mut Context<Self>) -> u64 {
         for round in 0..ROUNDS {
@@ -135,13 +135,13 @@ fn with_caller(body: impl FnOnce(&Runtime, Caller)) {
     assert!(report.is_clean(), "{report:?}");
 }
 
-/// Catches: the end of an entry that is lost after an answer.
+/// Catches: an entry whose end is overlooked after an answer.
 #[test]
 fn an_entry_ends_after_an_answer() {
     soon(|| with_caller(|runtime, caller| assert_eq!(runtime.spawn(caller).call().unwrap().wait(), Ok(ROUNDS))));
 }
 
-/// Catches: the end of a method, or messages behind it, that are lost after an answer.
+/// Catches: a method whose end is overlooked after an answer, and messages behind it that are then not served.
 #[test]
 fn a_method_ends_after_an_answer_and_the_next_message_is_served() {
     soon(|| {
@@ -166,7 +166,7 @@ fn a_message_is_awaited_after_an_answer() {
     });
 }
 
-/// Catches: a call that closes a cycle right after an answer, and whose process is not polled for the error.
+/// Catches: a call that closes a cycle right after an answer, but whose process is not polled again to get the error.
 #[test]
 fn a_cycle_is_closed_after_an_answer() {
     soon(|| with_caller(|runtime, caller| assert_eq!(runtime.spawn(caller).call_itself().unwrap().wait(), Ok(true))));

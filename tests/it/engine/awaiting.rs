@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-/// A process that answers. At every `slow_every`-th call its step waits for some ticks of the watchdog, alternately
-/// before and after the answer, so that the step seems stuck.
+/// A process that answers. In every `slow_every`-th call its step waits for some ticks of the watchdog, so that the
+/// step seems stuck. It does so alternately before and after the answer.
 #[process]
 struct Callee {
     calls: u64,

@@ -1,4 +1,4 @@
-//! Steps that block: their worker runs other processes meanwhile.
+//! Steps that block: their worker runs other processes in the meantime.
 
 use postroom::block_in_place;
 use postroom::inspect::{ProcessState, ThreadState};
@@ -142,7 +142,7 @@ fn while_the_only_workers_process_blocks_the_others_run_and_afterwards_one_at_a_
     });
 }
 
-/// Catches: a thread that is in no count while it waits for a permit after blocking code.
+/// Catches: a thread that none of the statistics counts while it waits for a permit after blocking code.
 #[test]
 fn a_step_that_has_blocked_counts_as_blocked_until_it_has_a_worker_again() {
     soon(|| {

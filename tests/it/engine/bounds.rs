@@ -1,4 +1,4 @@
-//! Mailbox bounds: which senders are suspended, which senders get their message back, and that no sender waits forever.
+//! Mailbox bounds: which senders are suspended, and which get their message back. No sender waits forever.
 
 mod churn;
 mod congested;

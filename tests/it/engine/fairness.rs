@@ -1,7 +1,7 @@
 //! Time slices: how much a process can do while another one waits for the same worker.
 //!
-//! Time is not measured: a slow handler waits until the host's watchdog has counted another tick. These tests do not
-//! check the length of a tick; those of `engine/watchdog/detector.rs` do, on a virtual clock.
+//! The tests do not measure time: a slow handler waits until the host's watchdog has counted another tick. The length
+//! of a tick is not checked here, but by the tests of `engine/watchdog/detector.rs`, on a virtual clock.
 
 use postroom::prelude::*;
 use postroom_tests::{Latch, eventually, soon};
@@ -116,8 +116,8 @@ impl Busy {
     }
 }
 
-/// Sends `messages` to a process that is not serving yet, lets it serve, and returns how many it had handled when the
-/// witness ran. The first message wakes the witness.
+/// Sends `messages` to a process that is not serving yet, lets it serve, and returns how many of them it had handled
+/// when the witness ran. The first message wakes the witness.
 fn handled_before_another_runs<M: Send + 'static>(
     begin: impl FnOnce(&Runtime, Busy) -> Address<Busy>,
     messages: impl Iterator<Item = M>,
@@ -143,11 +143,11 @@ where
 const MANY: u64 = 1_000;
 
 /// The maximum number of messages in two time slices, each of 128 events and a few more. The process may get a second
-/// time slice before the witness gets its first, since the shared queues sometimes come first.
+/// time slice before the witness gets its first, since a worker sometimes visits the shared queues first.
 const TWO_TURNS: u64 = 260;
 
-/// The maximum number of slow messages in two time slices. Each lasts for two ticks and the message in progress; a
-/// tick may fall between two messages.
+/// The maximum number of slow messages in two time slices. A time slice lasts for two ticks, and then until the message
+/// in progress has been handled. A tick may fall between two messages.
 const TWO_LONG_TURNS: u64 = 6;
 
 /// Mutation: in `process/slice.rs`, `tick`, do nothing.

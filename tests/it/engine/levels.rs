@@ -1,7 +1,7 @@
 //! Keeping mailboxes short: a sender that exceeds its time slice has a deficit, and is suspended.
 //!
-//! A deficit is bounded in time, so its effect alone depends on the speed of the machine; here senders are also
-//! suspended, so the bounds hold on every machine. All tests use one worker, where the scheduler alone decides the
+//! A deficit is bounded in time, so what it achieves alone depends on the speed of the machine. Here senders are also
+//! suspended, so the bounds hold on every machine. All tests use one worker, so that the scheduler alone decides the
 //! order. Not covered: deficits without suspension, and two workers, where producers on one core feed a consumer on
 //! another.
 
@@ -85,8 +85,8 @@ fn flood(producers: usize, rounds: u64) -> u64 {
     longest.iter().take(producers).max().unwrap()
 }
 
-/// In an optimized build no messages wait. In a slow build the deficit ends while the others run, and the producer is
-/// suspended.
+/// In an optimized build no messages wait. In a slow build the deficit is worked off while the others run, and the
+/// producer is suspended.
 ///
 /// Mutation: in `engine/slice/run.rs`, `record_deficit`, record nothing, and in `suspend.rs`, `may_be_suspended`,
 /// return false: 100 rounds leave more than 80,000 in the mailbox. Either mechanism alone keeps the mailbox short.
@@ -171,7 +171,8 @@ fn a_process_with_a_deficit_can_be_killed() {
     });
 }
 
-/// A slot counts steps and messages in a few bits, which overflow into larger counters without losing any.
+/// A slot counts steps and messages in a few bits. When these overflow, they carry into larger counters, and no step or
+/// message is lost.
 ///
 /// Mutation: in `slot/state.rs`, `carry`, forget the messages.
 #[test]

@@ -169,7 +169,7 @@ fn it_is_made_started_run_closed_and_dropped_on_one_thread_of_its_own() {
             assert_eq!(window.show(format!("{round}")).wait().unwrap(), round + 2);
         }
         assert_eq!(window.fade().wait().unwrap(), 101);
-        // A builder that is dropped without a spawn makes no state.
+        // A builder that is dropped without a spawn does not make the state.
         let unused = trace.clone();
         drop(runtime.spawn_pinned(move || Window::new(unused)));
         let end = window.pid().join();
@@ -297,7 +297,7 @@ impl Counter {
         Ok(())
     }
 
-    /// Calls another process in its start.
+    /// Calls another process while it starts.
     #[entry]
     fn after(&mut self, other: Address<Counter>) -> Result<(), CallError> {
         self.sum = other.add(1).wait()?;
@@ -358,7 +358,8 @@ fn an_ordinary_process_may_have_a_thread_too_and_children_know_their_parents() {
     });
 }
 
-/// During the spawn the only worker runs other processes, and the start waits for one of them.
+/// The step spawns a pinned process whose start waits for another process. During that spawn the only worker runs
+/// others.
 #[test]
 fn a_step_that_spawns_a_pinned_process_leaves_its_worker_to_others() {
     soon(|| {

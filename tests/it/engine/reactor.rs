@@ -219,8 +219,8 @@ fn a_sync_entry_registers_a_socket_on_whatever_thread_it_runs() -> Outcome {
     Ok(())
 }
 
-/// Workers keep falling asleep and waking up for sockets, timers, messages, tasks, steps that block and long steps. A
-/// lost event hangs one of the clients.
+/// Workers keep falling asleep and waking up: for sockets, timers, messages, tasks, steps that block, and long steps.
+/// If an event is lost, one of the clients hangs.
 #[test]
 fn nothing_is_lost_between_sockets_timers_messages_and_steps_that_block() -> Outcome {
     #[process]
@@ -335,7 +335,7 @@ fn the_reactor_ends_with_its_runtime_and_so_do_its_tasks_and_idle_threads() -> O
         soon(|| eventually(|| threads_named("rx-end-reactor").len() == 1));
     }
     assert!(!runtime.shutdown()?.was_forced());
-    // The shutdown does not wait for the thread that drops the task if that thread gets no CPU time for long.
+    // The shutdown does not wait for a thread that drops the task if that thread gets no CPU time for a long while.
     soon(move || dropped.recv().unwrap());
     soon(|| eventually(|| threads_named("rx-end").is_empty()));
     Ok(())
@@ -373,7 +373,7 @@ async fn echo(listener: TcpListener) -> std::io::Result<()> {
     }
 }
 
-/// Spawns a process whose clean-up needs the reactor of `runtime`, on which the peer of its socket runs, too.
+/// Spawns a process whose clean-up needs the reactor of `runtime`. The peer of its socket runs on that reactor, too.
 async fn tidy(runtime: &Runtime) -> Result<Running<Tidy, usize, std::io::Error>, Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;

@@ -31,7 +31,7 @@ fn writes(log: &Log, number: u64) -> Act {
 /// Mutation: in `exit.rs`, free the place before the complete hooks are called.
 #[test]
 fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
-    /// A hook that delays the end of a process, so that a place that is freed too early is taken meanwhile.
+    /// A hook that delays the end of a process, so that a place that is freed too early is taken in the meantime.
     struct Slow;
     impl postroom::inspect::Hook for Slow {
         fn complete(&self, _: &postroom::inspect::Started, _: &ExitReason) {
@@ -94,8 +94,8 @@ fn with_a_limit_of_two_and_64_threads_spawning_there_are_never_three() {
     });
 }
 
-/// A refused spawn, a failed start and an exit each free the place once: two processes can run after any number of
-/// them.
+/// A refused spawn, a failed start and an exit each free their place once: after any number of them, two processes can
+/// run.
 #[test]
 fn places_under_the_limit_are_freed_in_every_case() {
     soon(|| {
@@ -113,8 +113,8 @@ fn places_under_the_limit_are_freed_in_every_case() {
     });
 }
 
-/// The busy step wakes a thousand processes and returns when all have run: it would wait forever for a process that
-/// stays in the deque or the run-next slot of its worker.
+/// The busy step wakes a thousand processes, and returns when all of them have run. If a process stayed in the deque or
+/// the run-next slot of the busy worker, the step would wait forever.
 ///
 /// Mutation: in `detector.rs`, `look_at`, order no move: the last one woken stays in the run-next slot.
 #[test]
@@ -174,7 +174,7 @@ fn work_injected_into_a_busy_worker_is_taken_by_others() {
     });
 }
 
-/// On each worker, a pair of processes keep waking each other until the third process has run.
+/// On each worker, two processes keep waking each other until the third process has run.
 ///
 /// Mutation: in `find.rs`, `take_near`, leave out the visit to the shared queues (`FAIR`).
 #[test]
@@ -349,8 +349,8 @@ fn sleepers_join_in_when_a_batch_lies_in_a_local_deque() {
     });
 }
 
-/// One worker takes a batch of the processes that are spawned from outside, and the other joins in: each process waits
-/// in its step until two steps run at the same time.
+/// The processes are spawned from outside. One worker takes a batch of them, and the other worker joins in: each
+/// process waits in its step until two steps run at the same time.
 #[test]
 fn sleepers_join_in_when_a_batch_was_moved_from_the_global_queue() {
     soon(|| {
@@ -373,7 +373,7 @@ fn sleepers_join_in_when_a_batch_was_moved_from_the_global_queue() {
     });
 }
 
-/// Returns whether the watchdog has moved a process or taken over a worker. It counts either after the fact.
+/// Returns whether the watchdog has moved a process or taken over a worker. It counts these only after they are done.
 fn watchdog_has_acted(runtime: &Runtime) -> bool {
     let statistics = runtime.statistics();
     statistics.watchdog.moved + statistics.watchdog.taken_over > 0
@@ -386,7 +386,8 @@ fn work_is_taken_from_the_own_deque_then_inject_then_global() {
     soon(|| while !own_work_comes_first() {});
 }
 
-/// Returns whether the order was as expected; false only if the watchdog has moved a process meanwhile.
+/// Returns whether the order was as expected. Another order is possible only if the watchdog has moved a process in the
+/// meantime.
 fn own_work_comes_first() -> bool {
     let runtime = with_workers(1);
     let (log, host) = (Log::default(), runtime.host());
@@ -435,11 +436,11 @@ fn own_work_comes_first() -> bool {
     true
 }
 
-/// Two workers: one is busy, and has work in its deque.
+/// There are two workers. One of them is busy, and has work in its deque.
 #[cfg(not(postroom_no_local))]
 #[test]
 fn the_global_queue_comes_before_theft_and_theft_takes_the_oldest() {
-    // If the watchdog has moved a process out of the run-next slot meanwhile, another order is correct.
+    // If the watchdog has moved a process out of the run-next slot in the meantime, another order is correct.
     soon(|| while !theft_takes_the_oldest() {});
 }
 
@@ -448,7 +449,7 @@ fn the_global_queue_comes_before_theft_and_theft_takes_the_oldest() {
 fn theft_takes_the_oldest() -> bool {
     let runtime = with_workers(2);
     let (log, host) = (Log::default(), runtime.host());
-    // Both workers are occupied; then the first gets work in its own queues, and the global queue gets some, too.
+    // Both workers are occupied. Then the first one gets work in its own queues, and the global queue gets some, too.
     let hold = |before: Box<dyn FnOnce() + Send>| {
         let (inside, go) = (Latch::new(), Latch::new());
         let (is_inside, may_go, mut before) = (inside.clone(), go.clone(), Some(before));
@@ -481,7 +482,7 @@ fn theft_takes_the_oldest() -> bool {
     second.open();
     eventually(|| log.lock().unwrap().len() == 6);
     let order = log.lock().unwrap().clone();
-    // The older two of the four in the deque are stolen. The fifth is in the run-next slot, which comes last.
+    // The older two of the four in the deque are stolen. The fifth process is in the run-next slot, and comes last.
     let mut stolen = order[1..3].to_vec();
     stolen.sort_unstable();
     if (order[0], &*stolen, order[5]) != (20, &[1, 2][..], 5) {
@@ -503,8 +504,8 @@ fn of_forty_in_the_global_queue_one_runs_and_sixteen_move() {
     soon(|| while !one_runs_and_sixteen_move() {});
 }
 
-/// Returns whether the counts were as expected; false only if the thread was preempted in a step, and its worker taken
-/// over.
+/// Returns whether the counts were as expected. Other counts are possible only if the thread was preempted in a step,
+/// and its worker taken over.
 fn one_runs_and_sixteen_move() -> bool {
     let runtime = Runtime::builder().workers(1).paused().build().unwrap();
     let (log, host) = (Log::default(), runtime.host());
@@ -524,7 +525,7 @@ fn one_runs_and_sixteen_move() -> bool {
     eventually(|| runtime.statistics().processes.live == 0);
     let seen = seen.lock().unwrap().take().unwrap();
     let seen = (seen.global_queue, seen.threads[0].from_global, seen.workers[0].queue);
-    // The order is that of arrival, up to the first visit to the shared queues.
+    // The order is that of arrival, until the worker first visits the shared queues.
     let order = log.lock().unwrap()[..16].to_vec();
     if seen != (23, 17, 16) || order != (1..=16).collect::<Vec<_>>() {
         println!("{seen:?}, {order:?}");
@@ -534,8 +535,8 @@ fn one_runs_and_sixteen_move() -> bool {
     true
 }
 
-/// Fails if the counts are exact in none of five runs. In a single run they may differ, since the watchdog announces
-/// work again that a preempted thread has not announced, or not found.
+/// Fails unless the counts are exact in one of five runs. In a single run they may differ, since the watchdog announces
+/// work again if a thread is preempted before it has announced or found it.
 fn exact_once(is_exact: impl FnMut(usize) -> bool) {
     assert!((0..5).any(is_exact), "no run has the exact counts; those of each are above");
 }

@@ -95,7 +95,7 @@ fn processes_that_need_an_asynchronous_command_to_clean_up_finish_it() {
     });
 }
 
-/// An async process cleans up with a timer and a call to another process, which is cancelled at the same time but
+/// An async process cleans up with a timer and a call to another process. That one is cancelled at the same time, but
 /// stays until it has answered.
 #[test]
 fn async_clean_up_finishes_too() {
@@ -201,14 +201,14 @@ fn with_a_close_that_never_returns_a_shutdown_returns_at_the_deadline_and_names_
     });
 }
 
-/// The race: a spawn has been admitted, but is not in the table yet when all processes in the table are cancelled.
+/// The race: when all processes in the table are cancelled, a spawn has been admitted, but is not in the table yet.
 ///
 /// Mutation: in `spawn.rs`, enter the gate before the slot is opened. (With a sleep between the two it fails at once.)
 #[test]
 fn a_spawn_that_races_with_the_shutdown_is_refused_or_cancelled() {
     within(Duration::from_secs(60), || {
         for round in 0..150_u32 {
-            // The deadline is so late that a process that was not cancelled hangs the test.
+            // The deadline is so late that the test hangs if a process is not cancelled.
             let runtime = Runtime::builder().workers(2).shutdown_deadline(Duration::MAX).build().unwrap();
             let host = runtime.host();
             let spawners: Vec<_> = (0..3)
@@ -258,8 +258,7 @@ fn rapid_start_spawn_shutdown_cycles_leave_no_thread() {
     });
 }
 
-/// Nothing of a runtime, such as a process or a timer, outlives it, and a program can have any number of runtimes at
-/// once.
+/// Nothing outlives its runtime, neither a process nor a timer. A program can have any number of runtimes at once.
 #[test]
 fn runtimes_live_and_end_side_by_side() {
     soon(|| {
@@ -321,7 +320,7 @@ fn a_paused_runtime_that_is_shut_down_ends_its_processes() {
     });
 }
 
-/// A process that owns its own runtime would wait for itself.
+/// A process that owns its own runtime, and shuts it down, would wait for itself.
 #[test]
 fn a_shutdown_from_inside_is_refused_and_has_begun() {
     soon(|| {

@@ -37,14 +37,14 @@ impl StallLog {
         self.all().into_iter().filter(|stall| stall.message == message).collect()
     }
 
-    /// Waits for `count` stalls, and returns all so far.
+    /// Waits until there have been `count` stalls, and returns all stalls so far.
     fn times(&self, count: usize) -> Vec<Stall> {
         eventually(|| self.all().len() >= count);
         self.all()
     }
 }
 
-/// Messages, each with the latch that its handler opens and the latch that its handler waits for.
+/// Messages that each have two latches: the handler opens the first one, and then waits for the second.
 struct Loop(Latch, Latch);
 struct Wait(Latch, Latch);
 
@@ -172,7 +172,7 @@ fn timers_fire_although_all_workers_are_stuck() {
     });
 }
 
-/// The step wakes another process, which waits in the run-next slot, and returns when that process has run.
+/// The step wakes another process, and returns when that process has run. The process waits in the run-next slot.
 #[cfg(not(postroom_no_local))]
 #[test]
 fn a_process_behind_a_blocked_step_is_moved_to_another_worker() {
@@ -181,8 +181,8 @@ fn a_process_behind_a_blocked_step_is_moved_to_another_worker() {
     }
 }
 
-/// Returns whether the process was moved within the stall limit, if there was another thread to run it; false only if
-/// that thread was preempted.
+/// Returns whether another worker ran the process within the stall limit, or true if there is no other worker. It is
+/// false only if that worker's thread was preempted.
 #[cfg(not(postroom_no_local))]
 fn is_moved_in_time(workers: usize) -> bool {
     let runtime = Runtime::builder().workers(workers).build().unwrap();
@@ -236,7 +236,7 @@ fn processes_that_a_stuck_step_floods_run_elsewhere() {
     });
 }
 
-/// Many processes are stuck at the same time: the worker of each is taken over for the next.
+/// Many processes are stuck at the same time. The worker of each one is taken over for the next.
 #[test]
 fn each_of_many_stuck_workers_is_taken_over() {
     soon(|| {
@@ -350,7 +350,7 @@ fn a_limit_of_zero_is_refused_and_without_end_never_reached() {
 #[test]
 fn a_long_step_that_no_process_waits_for_is_no_stall() {
     const LIMIT: Duration = Duration::from_millis(100);
-    // The longest time between two ticks of the watchdog.
+    // The longest possible time between two ticks of the watchdog.
     const TICK: Duration = Duration::from_micros(2_500);
     let stalls = StallLog::default();
     let runtime = stalls.by(Runtime::builder().workers(2).stall_limit(LIMIT)).build().unwrap();
@@ -374,7 +374,7 @@ fn a_long_step_that_no_process_waits_for_is_no_stall() {
         rounds += 1;
         eventually(|| heard.load(SeqCst) == rounds);
         longest = longest.max(began.elapsed());
-        // By then the step counts as stalled if anything waits for it.
+        // After that time the step counts as stalled if anything waits for it.
         begun.elapsed() >= LIMIT * 2
     });
     until.open();
@@ -383,7 +383,7 @@ fn a_long_step_that_no_process_waits_for_is_no_stall() {
     assert!(told.is_empty() || longest >= TICK, "{told:?}, and no process waited for longer than {longest:?}");
 }
 
-/// A pinned process has no worker that others could wait for. Only its own messages wait, which its info shows.
+/// A pinned process has no worker that others could wait for. Only its own messages wait, as its info shows.
 ///
 /// Mutation: make the watchdog check the threads of pinned processes, too.
 #[test]
@@ -391,7 +391,7 @@ fn a_long_step_of_a_pinned_process_is_no_stall_and_can_be_seen() {
     soon(|| {
         let stalls = StallLog::default();
         let runtime = stalls.by(one_worker()).build().unwrap();
-        // Two processes: one of them always waits for the worker.
+        // There are two processes, so that one of them always waits for the worker.
         for _ in 0..2 {
             let restless = act(|_, out| {
                 out.go_on();

@@ -1,9 +1,9 @@
-//! Slots of ended processes that a thread keeps for its next spawns: joins, monitors and links are answered whatever
-//! that thread does.
+//! Slots of ended processes that a thread keeps for its next spawns. Whatever that thread does, joins, monitors and
+//! links of the ended processes are answered.
 //!
 //! Not covered: which slots are kept, and messages that reach them late (tested in `engine/context/vacant.rs`). If a
-//! tick of the watchdog comes between the last check of a process here and its blocking call, its thread keeps no slot,
-//! and the test shows nothing.
+//! tick of the watchdog comes between a process's last check here and its blocking call, the thread keeps no slot, and
+//! the test shows nothing.
 
 use postroom::prelude::*;
 use postroom::{Host, block_in_place};
@@ -33,7 +33,7 @@ enum Way {
     Join(Pid),
 }
 
-/// A process that lets others end on its thread, which then keeps their slots, and then blocks.
+/// A process that lets others end on its thread, so that the thread keeps their slots. Then the process blocks.
 #[process]
 struct Keeper {
     way: Way,
@@ -78,8 +78,8 @@ impl Keeper {
     }
 }
 
-/// Catches: a join, monitor or link of an ended process that waits until the thread that keeps its slot has stopped
-/// blocking.
+/// Catches: a join, monitor or link of an ended process that is not answered before the thread that keeps the slot has
+/// stopped blocking.
 #[test]
 fn ends_are_told_while_the_thread_that_keeps_the_slots_blocks() {
     soon(|| {

@@ -1,4 +1,4 @@
-//! Processes that a worker keeps warm, as one of a pair or in its cache: they get messages from other processes in
+//! Processes that a worker keeps warm, as one of a pair or in its cache. They get messages from other processes in
 //! order, once each, and in time.
 
 use postroom::prelude::*;
@@ -20,12 +20,12 @@ struct Player {
     /// The number of players.
     players: u64,
     passes: u64,
-    /// The number of the next message of each sender.
+    /// For each sender, the number that its next message must have.
     next: [u64; SENDERS],
     /// The number of times that this player has had each ball.
     balls: [u64; BALLS],
-    /// Every `slow_every`-th time that the player has a ball, its step waits for some ticks of the watchdog, so that
-    /// it seems stuck. Never if zero.
+    /// Every `slow_every`-th time that the player has a ball, its step waits for some ticks of the watchdog, so that it
+    /// seems stuck. If this is zero, no step does.
     slow_every: u64,
     handled: Arc<AtomicU64>,
 }
@@ -113,7 +113,8 @@ fn play(workers: usize, game: Game) {
     assert!(report.is_clean(), "{report:?}");
 }
 
-/// Catches: a message delivered in place that overtakes one from outside, and a token that is taken twice, or lost.
+/// Catches: a message that is delivered in place and overtakes one from outside, and a token that is taken twice, or
+/// lost.
 #[test]
 fn messages_from_outside_reach_a_pair_in_order() {
     soon(|| {
@@ -133,8 +134,8 @@ fn messages_from_outside_reach_a_pair_whose_steps_seem_stuck() {
     });
 }
 
-/// Catches: the same bugs for processes in a cache. With one ball, a process is cached when another one becomes warm;
-/// with three, when its worker takes the next process from its deque.
+/// Catches: the same bugs for processes in a cache. With one ball, a process is cached when another one becomes warm.
+/// With three balls, it is cached when its worker takes the next process from its deque.
 #[test]
 fn messages_from_outside_reach_a_ring_in_order() {
     soon(|| {
@@ -156,7 +157,7 @@ fn messages_from_outside_reach_a_ring_whose_steps_seem_stuck() {
     });
 }
 
-/// A process that sends one message to a process whose step does not end, and then stays idle.
+/// A process that sends one message to a [`Hog`], whose step does not end. Then it stays idle.
 #[process]
 struct Front {
     hog: Address<Hog>,
@@ -252,7 +253,7 @@ impl Link {
 
 const LINKS: usize = 40;
 
-/// Spawns a ring of links, which sets `over` when all have been reached.
+/// Spawns a ring of links. When all of them have been reached, they set `over`.
 fn ring(
     runtime: &Runtime,
     reached: &Arc<AtomicU64>,
@@ -291,7 +292,8 @@ impl Holder {
     }
 }
 
-/// A process that, once all links have been sent a message, blocks in its step for an answer.
+/// A process that waits in its step until all links have been sent a message, and then blocks in that step for an
+/// answer.
 #[process]
 struct Rests {
     inside: Latch,
@@ -312,8 +314,8 @@ impl Rests {
     }
 }
 
-/// Catches: a thread that was notified of a message to its cache, has then given its cache away, and seems to have
-/// work while its step blocks.
+/// Catches: a thread that seems to have work while its step blocks, because it was once notified of a message to a
+/// process in its cache. It has given its cache away since then.
 #[test]
 fn a_thread_that_was_told_of_a_message_to_its_cache_can_be_at_rest() {
     soon(|| {
@@ -340,8 +342,8 @@ fn a_thread_that_was_told_of_a_message_to_its_cache_can_be_at_rest() {
     });
 }
 
-/// Catches: processes that stay forever in the cache of a thread that is stuck in the step of another process. That
-/// step ends only when all of them have been reached.
+/// Catches: processes that stay forever in the cache of a thread that is stuck in the step of another process. The step
+/// ends only when all cached processes have been reached.
 #[test]
 fn cached_processes_behind_a_step_that_does_not_end_are_found() {
     soon(|| {
@@ -362,8 +364,7 @@ fn cached_processes_behind_a_step_that_does_not_end_are_found() {
     });
 }
 
-/// A process whose step lasts until the watchdog has seen it often enough to report a stall, if other processes
-/// waited.
+/// A process with a long step: the watchdog sees the step often enough to report a stall if other processes waited.
 #[process]
 struct Lone {
     /// The channel for the numbers of stalls and of moved processes that were counted during the step.
@@ -378,7 +379,7 @@ impl Lone {
     #[message]
     fn work(&mut self, ctx: &mut Context<Self>) {
         let host = ctx.host().unwrap();
-        // The previous step, which sent the message, may have been long because its thread was preempted.
+        // The previous step, which sent the message, may also have been long, because its thread was preempted.
         let before = host.statistics().watchdog;
         eventually(|| host.statistics().watchdog.ticks > before.ticks + 10);
         let after = host.statistics().watchdog;

@@ -39,7 +39,7 @@ fn a_linked_child_that_fails_at_once_takes_its_parent_with_it() {
             let end = parent.pid().join();
             let child = parent.spawn(Bound::Linked, Begin::RunAndFail).wait();
             let reason = end.wait_timeout(LONG).unwrap();
-            // Either the answer or the exit may have come first.
+            // Either the answer or the exit may come first.
             if let Ok(child) = child {
                 assert!(fell_with(&reason, child), "{reason}");
             }
@@ -54,7 +54,7 @@ fn a_linked_child_that_ends_at_once_as_planned_leaves_nothing() {
         let (parent, reports) = parent(runtime);
         parent.spawn_many(100, Bound::Linked, Begin::EndAtOnce).wait().unwrap();
         parent.spawn_many(100, Bound::Linked, Begin::Run).wait().unwrap();
-        // An exiting process is no longer counted when it notifies its partners.
+        // An exiting process leaves the count of live processes before it notifies its partners.
         postroom_tests::face::until(|| parent.pid().bindings().wait().unwrap().count() == 0);
         assert_eq!(runtime.statistics().processes.live, 1);
         parent.say("all").wait().unwrap();
@@ -62,7 +62,7 @@ fn a_linked_child_that_ends_at_once_as_planned_leaves_nothing() {
     });
 }
 
-/// The spawner gets the error; a notice would report it twice.
+/// The spawner gets the error. A notice in addition would report the failure twice.
 #[test]
 fn a_child_that_does_not_start_is_reported_only_by_the_error() {
     with_runtime(|runtime| {

@@ -12,7 +12,7 @@ fn partners(runtime: &Runtime, count: usize) -> Vec<Address<Partner>> {
     (0..count).map(|_| runtime.spawn(Partner::default()).serve().unwrap()).collect()
 }
 
-/// Spawns two linked partners, which both know of the link.
+/// Spawns two linked partners. When this returns, both know of the link.
 fn linked_pair(runtime: &Runtime) -> (Address<Partner>, Address<Partner>) {
     let pair = partners(runtime, 2);
     pair[0].link(pair[1].pid()).wait().unwrap();
@@ -36,7 +36,7 @@ fn a_chain_of_links_fails_and_each_process_names_the_first_failure() {
     });
 }
 
-/// Each exit notifies the next process through its mailbox: nested exits would overflow the stack.
+/// Each exit notifies the next process through its mailbox. Nested exits would overflow the stack.
 #[test]
 fn a_chain_of_ten_thousand_fails() {
     with_runtime(|runtime| {
@@ -162,7 +162,7 @@ fn unlinking_an_unlinked_process_does_nothing() {
     });
 }
 
-/// The failure notice has arrived when the process unlinks, but has not been handled.
+/// When the process unlinks, the failure notice has arrived, but has not been handled.
 #[test]
 fn unlinking_protects_against_a_failure_in_flight() {
     with_runtime(|runtime| {
@@ -218,7 +218,7 @@ fn partners_on_another_host_and_of_another_runtime_fall_too() {
     });
 }
 
-/// Nothing is known of the processes of an unknown node.
+/// This node knows nothing about the processes of an unknown node.
 #[test]
 fn a_link_to_a_process_of_an_unknown_node_fails_as_if_that_were_lost() {
     with_runtime(|runtime| {

@@ -100,7 +100,8 @@ fn two_monitors_of_one_process_both_fire() {
     });
 }
 
-/// Catches: a monitor that is found by its number alone, which another process uses for a monitor of its own.
+/// Catches: a monitor that is found by its number alone, although another process may use the same number for a monitor
+/// of its own.
 #[test]
 fn a_process_cannot_remove_the_monitor_of_another() {
     with_runtime(|runtime| {
@@ -143,7 +144,7 @@ fn a_removed_monitor_leaves_nothing_on_either_side() {
     });
 }
 
-/// The process has exited and the notice is in the mailbox when the monitor is removed.
+/// When the monitor is removed, the process has exited, and the notice is in the mailbox.
 #[test]
 fn a_removed_monitor_does_not_fire_even_if_the_notice_is_in_flight() {
     with_runtime(|runtime| {
@@ -220,7 +221,7 @@ fn a_mailbox_is_watched_until_it_is_dropped_and_a_link_with_it_is_forgotten_by_i
         assert!(mailbox.try_receive().is_none());
         assert_eq!(asked.wait().unwrap().links, [linked.pid()]);
 
-        // A partner's failure does not affect a mailbox, which is not a process.
+        // A partner's failure does not affect a mailbox, since a mailbox is not a process.
         let end = linked.pid().join();
         linked.pid().kill();
         end.wait_timeout(LONG).unwrap();
@@ -295,7 +296,7 @@ fn a_process_that_is_being_dropped_cannot_be_bound() {
     });
 }
 
-/// A process that is notified finds nothing left of the exited one.
+/// When a process is notified of an exit, nothing is left of the exited process.
 #[test]
 fn when_an_exit_is_reported_the_state_is_dropped_the_name_free_and_the_pid_unroutable() {
     #[process]

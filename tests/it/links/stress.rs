@@ -1,7 +1,7 @@
-//! Processes bind themselves to each other and exit at random, all at once; in the end nothing is left of dead
+//! Processes bind themselves to each other and exit at random, all at once. At the end nothing is left of dead
 //! processes, and each exit was reported exactly once.
 //!
-//! Blind spots: the order of events is left to the scheduler, with yields between the acts of a step; all orders among
+//! Blind spots: the order of events is left to the scheduler, with yields between the acts of a step. All orders among
 //! three processes are searched in `tests/exhaustive`.
 
 use postroom::Monitor;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The approximate number of live processes.
 const PLACES: usize = 24;
-/// The number of processes that are inspected in the end.
+/// The number of processes that are inspected at the end.
 const SURVIVORS: usize = 10;
 /// The number of threads that make the processes act.
 const DRIVERS: u64 = 4;
@@ -41,7 +41,7 @@ impl Random {
     }
 }
 
-/// The table through which processes find each other; some of its processes are dead.
+/// The table through which processes find each other. Some of its processes are dead.
 pub(crate) type Places = Arc<Mutex<Vec<Pid>>>;
 
 #[process]
@@ -132,7 +132,7 @@ impl Wild {
         }
     }
 
-    /// Exits are trapped until one of the acts stops that.
+    /// Traps exits, until one of the acts turns trapping off.
     #[signal]
     fn exit(&mut self, exit: Exit) {
         if exit.reason == ExitReason::Normal {
@@ -209,8 +209,8 @@ fn nothing_is_left_of_dead_processes_and_each_exit_is_reported_once() {
         });
         ends.into_iter().for_each(|end| assert!(end.wait_timeout(LONG).is_some()));
 
-        // No notice is in flight when no other process is alive and all survivors have reported twice. The last
-        // processes that end are counted as ended before the processes bound to them are notified.
+        // When no other process is alive and all survivors have reported twice, no notice is in flight. The last
+        // processes that end leave the count of live processes before the processes bound to them are notified.
         until(|| runtime.statistics().processes.live == SURVIVORS as u64);
         let are_told = || bindings(&survivors).values().flat_map(others).all(|other| lives.contains(other));
         for _ in (0..10_000).take_while(|_| !are_told()) {

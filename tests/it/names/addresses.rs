@@ -89,7 +89,7 @@ fn the_type_of_an_address_by_name_is_checked_at_delivery() {
 }
 
 /// The addresses of registered names are always kept. Of the addresses of free names, only a limited number is kept:
-/// those of the most recently freed names.
+/// those whose names became free most recently.
 #[test]
 fn addresses_of_free_names_do_not_pile_up() {
     with_runtime(|runtime| {
@@ -97,7 +97,7 @@ fn addresses_of_free_names_do_not_pile_up() {
         account(runtime, "held", 1);
         let first = runtime.named_address::<Account>("first").unwrap();
         let second = runtime.named_address::<Account>("second").unwrap();
-        // The name is registered for a while, so that it becomes free after `second`.
+        // The first name is registered for a while, so that it becomes free after the second.
         end(account(runtime, "first", 2).pid());
         for number in 0..KEPT - 1 {
             runtime.named_address::<Account>(format!("free {number}")).unwrap();
@@ -120,7 +120,7 @@ fn addresses_of_free_names_do_not_pile_up() {
     });
 }
 
-/// Catches: a registered name that still counts as free, which retires another address too early.
+/// Catches: a registered name that still counts as free, so that another address is retired too early.
 #[test]
 fn a_name_that_is_registered_again_does_not_count_as_free() {
     with_runtime(|runtime| {
@@ -218,8 +218,8 @@ fn a_host_that_goes_down_retires_its_addresses() {
     });
 }
 
-/// Threads send by name while holders change: each accepted message is handled by a holder, or was in the mailbox of
-/// one that was killed.
+/// Threads send by name while holders change. Each accepted message is handled by a holder, or was in the mailbox of a
+/// holder that was killed.
 #[test]
 fn messages_by_name_while_holders_change_are_handled_or_accounted_for() {
     watched(|| {
@@ -267,7 +267,7 @@ fn messages_by_name_while_holders_change_are_handled_or_accounted_for() {
             refused += refused_one;
         }
         assert!(last.is_some() && sent > 0 && refused > 0, "{sent} sent, {refused} refused");
-        // A message that came during its holder's exit becomes a dead letter a moment after the report of the exit.
+        // A message that arrives during its holder's exit becomes a dead letter shortly after the exit is reported.
         until(|| seen.load(Ordering::Relaxed) + dead.len() as u64 == sent);
     });
 }

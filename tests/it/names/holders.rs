@@ -1,8 +1,8 @@
-//! Names: each has at most one holder at any time, whichever threads race, and nothing is left behind when a holder
+//! Names: however threads race, each name has at most one holder at any time, and nothing is left behind when a holder
 //! exits.
 //!
 //! Not covered: an exit at every point between the count and the check of a registration. The model in `tests/models`
-//! explores those; these tests often hit the window by chance.
+//! explores those points; these tests often hit the window by chance.
 
 use postroom::Mailbox;
 use postroom::error::{AddressError, BadName, NameError, SendFailure, WhereisError};
@@ -116,7 +116,7 @@ fn a_name_is_free_after_the_state_is_dropped_and_before_the_exit_is_reported() {
         let seen = Log::new();
         let runtime = Arc::new(std::sync::OnceLock::<Host>::new());
         let (in_hook, log) = (runtime.clone(), seen.clone());
-        /// A hook that checks the name when hooks are called, before joins return.
+        /// A hook that looks the name up. Hooks are called before joins return.
         struct Look(Arc<std::sync::OnceLock<Host>>, Log<(bool, Vec<&'static str>)>, Log<&'static str>);
         impl postroom::inspect::Hook for Look {
             fn complete(&self, _: &postroom::inspect::Started, _: &ExitReason) {
@@ -207,7 +207,7 @@ fn a_message_sent_by_name_arrives_or_is_returned() {
         let one = runtime.spawn(Printer::default()).named("p").serve().unwrap();
         runtime.send_named("p", PrinterPrint { text: "hello".to_string() }).unwrap();
         assert_eq!(one.print("again".to_string()).wait(), Ok(2));
-        // The message may have any type, which is checked at delivery.
+        // The message may have any type. The type is checked at delivery.
         runtime.send_named("p", 7_u8).unwrap();
         assert_eq!(one.print("and again".to_string()).wait(), Ok(3));
         assert_eq!(dead.all(), [("u8", DeadLetterReason::Unhandled)]);
@@ -262,8 +262,8 @@ fn a_mailbox_and_a_process_of_another_host_can_have_names() {
     });
 }
 
-/// A mailbox has no process type: an address with the type of the slot's previous process would send messages that
-/// the mailbox cannot answer. Catches a slot that keeps that type.
+/// A mailbox has no process type. If its address had the type of the slot's previous process, users could send messages
+/// that the mailbox cannot answer. Catches: a slot that keeps that type.
 #[test]
 fn a_mailbox_in_the_slot_of_a_process_is_none_of_its_type() {
     watched(|| {
@@ -272,7 +272,7 @@ fn a_mailbox_in_the_slot_of_a_process_is_none_of_its_type() {
         while !is_used_again {
             let runtime = builder().build().unwrap();
             let slots: Vec<u32> = (0..64).map(|_| printer(&runtime).pid().slot()).collect();
-            // The threads of the runtime return the slots that they cache.
+            // The threads of the runtime give back the slots that they keep.
             runtime.shutdown().unwrap();
             let made: Vec<_> = (0..128).map(|_| Mailbox::new().unwrap()).collect();
             is_used_again = made.iter().any(|mailbox| slots.contains(&mailbox.pid().slot()));
@@ -390,7 +390,7 @@ fn spawn_or_get_spawns_anew_after_the_end_and_never_takes_another_type() {
         end(first.pid());
         let second = get().unwrap();
         assert_ne!(second, first);
-        // An async entry's result belongs to its spawner.
+        // An async entry's result belongs to its spawner, so an existing process cannot be returned.
         match runtime.spawn(Printer::default()).named("p").or_existing().live() {
             Err(SpawnError::Name { name, holder }) => assert_eq!((name.as_str(), holder), ("p", second.pid())),
             other => panic!("{other:?}"),
@@ -400,8 +400,8 @@ fn spawn_or_get_spawns_anew_after_the_end_and_never_takes_another_type() {
     });
 }
 
-/// An exiting holder has lost its name: another process can register the name then, and keeps it when the exit is
-/// complete.
+/// An exiting holder loses its name early: another process can register the name before the exit is complete, and keeps
+/// it afterwards.
 #[test]
 fn a_name_can_be_taken_from_a_holder_that_is_being_taken_apart() {
     let (began, go_on) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
@@ -431,8 +431,8 @@ fn a_name_can_be_taken_from_a_holder_that_is_being_taken_apart() {
     });
 }
 
-/// Threads register names for processes that exit meanwhile. Mutation: in `exit.rs`, do not call `REGISTRATIONS.end`;
-/// in `registrations.rs`, `add`, leave out Y3: names are left behind.
+/// Threads register names for processes that are about to exit. Mutation: in `exit.rs`, do not call
+/// `REGISTRATIONS.end`; in `registrations.rs`, `add`, leave out Y3: names are left behind.
 #[test]
 fn names_registered_while_their_holders_exit_are_never_left_behind() {
     watched(|| {
@@ -458,7 +458,7 @@ fn names_registered_while_their_holders_exit_are_never_left_behind() {
                                 assert_eq!(pid, printer.pid());
                                 refused.fetch_add(1, Ordering::Relaxed)
                             }
-                            // Another of the processes still holds the name.
+                            // Another one of the processes still holds the name.
                             Err(NameError::Taken { holder, .. }) => {
                                 assert_ne!(holder, printer.pid());
                                 0

@@ -74,16 +74,16 @@ fn stopping_a_pool_finishes_accepted_messages_and_refuses_later_ones() {
         assert_eq!(end.wait(), ExitReason::Normal);
         assert_eq!(log.len(), 6);
         assert!(!workers.pid().is_alive());
-        // The PID itself, which is retired, refuses the message, so the pool does not count the message.
+        // The retired PID itself refuses the message, so the pool does not count it.
         assert_eq!(address.echo(9).send().unwrap_err().reason, SendFailure::Gone(workers.pid()));
         assert_eq!(workers.statistics().refused, 3);
         assert_eq!(runtime.statistics().processes.live, 0);
-        // Stopping twice has no further effect.
+        // A second stop has no further effect.
         workers.stop();
     });
 }
 
-/// Catches: a member that is not started because the pool was stopped after its start was requested, although messages
+/// Catches: a member that is requested and then not started, because the pool was stopped in between, although messages
 /// wait for it.
 #[test]
 fn a_pool_that_is_stopped_before_its_only_member_has_started_handles_waiting_messages() {
@@ -167,7 +167,7 @@ fn a_shutdown_ends_a_pool_and_its_members_and_fails_waiting_calls() {
             })
             .collect();
         when(&workers, |now| now.in_flight == 2 && now.waiting == 2);
-        // A message that was passed to a member may still be in its mailbox.
+        // A message that was passed to a member may still be in the member's mailbox.
         gate.wait_for_arrivals(2);
         let report = runtime.shutdown_within(HOUR).unwrap();
         assert!(!report.was_forced(), "{report}");

@@ -1,4 +1,4 @@
-//! Members that fail: the delay before their replacements, messages that wait meanwhile, and pools that give up.
+//! Members that fail: the delay before their replacements, the messages that wait until then, and pools that give up.
 
 use super::*;
 use postroom::routing::{LinkMessage, Node, Receiver, Router, Transport, Undeliverable};
@@ -81,7 +81,7 @@ fn a_pool_whose_members_cannot_be_started_gives_up_too() {
     });
 }
 
-/// Catches: members that outlive a pool that gives up, or a pool that never ends because of a member that does not
+/// Catches: members that outlive a pool that gives up, and a pool that never ends because one of its members does not
 /// exit.
 #[test]
 fn the_members_of_a_pool_that_gives_up_are_cancelled_and_killed_if_they_do_not_exit() {
@@ -219,7 +219,8 @@ fn a_message_passed_to_an_exiting_member_is_a_dead_letter() {
     });
 }
 
-/// Catches: a pool that gives a member up for good while the supervised child is between two processes.
+/// Catches: a pool whose member is a supervised child, and that gives the member up for good while the child is between
+/// two processes.
 #[test]
 fn a_member_that_is_a_supervised_child_is_waited_for_while_it_is_restarted() {
     watched(|| {
@@ -246,7 +247,7 @@ fn a_member_that_is_a_supervised_child_is_waited_for_while_it_is_restarted() {
     });
 }
 
-/// Catches: a pool that gives up a member on another node for good because one message cannot travel there.
+/// Catches: a pool that gives up a member on another node for good because the transport refuses a single message.
 #[test]
 fn a_message_that_cannot_travel_to_a_member_fails_alone() {
     /// Delivers every message but the first, which it refuses as too long.
@@ -281,7 +282,8 @@ fn a_message_that_cannot_travel_to_a_member_fails_alone() {
     });
 }
 
-/// Catches: a process that lives on, known to no one, although its start failed after its spawn.
+/// Catches: a process that was spawned by a start that then failed, and that goes on running, although nothing knows
+/// it.
 #[test]
 fn what_a_start_that_fails_has_spawned_is_killed() {
     with_runtime(|runtime| {
@@ -308,12 +310,12 @@ fn what_a_start_that_fails_has_spawned_is_killed() {
             }
             assert_eq!(workers.statistics().failed, 10);
         }
-        // The three pools, and `other`, which is not a member.
+        // Only the three pools are left, and `other`, which is not a member.
         until(|| runtime.statistics().processes.live == 4);
     });
 }
 
-/// Catches: a pool that lives on although the supervised start that spawned it has failed.
+/// Catches: a pool that goes on running although the supervised start that spawned it has failed.
 #[test]
 fn the_pool_of_a_child_whose_start_fails_is_killed() {
     with_runtime(|runtime| {

@@ -58,7 +58,7 @@ fn each_key_has_one_process_made_at_its_first_message() {
         assert_eq!(add("bob", 2), [2]);
         assert_eq!(add("ada", 3), [1, 3]);
         assert_eq!(carts.members().len(), 2);
-        // One key is blocked, the other continues.
+        // One key is blocked, and the other one continues.
         let gate = Gate::new();
         carts.address().hold("ada".to_string(), gate.clone()).send().unwrap();
         (10..20).for_each(|item| carts.address().add("ada".to_string(), item).send().unwrap());
@@ -93,7 +93,7 @@ fn messages_during_the_retirement_of_a_key_go_to_the_next_process_in_order() {
         let mut before = vec![];
         for item in 0..500 {
             let items = carts.address().add("ada".to_string(), item).wait().unwrap();
-            // The call was handled either by the same process as before or by a new one.
+            // The call was handled either by the same process as the previous call, or by a new one.
             assert!(items == [item] || items == [before, vec![item]].concat(), "{items:?}");
             before = items;
         }
@@ -261,7 +261,7 @@ impl Talker {
     }
 }
 
-/// Catches: key code that runs under a lock of the pool: using the pool there would deadlock.
+/// Catches: key code that runs while the pool holds a lock, so that it deadlocks if it uses the pool.
 #[test]
 fn keys_may_use_their_pool_in_all_their_code() {
     watched(|| {

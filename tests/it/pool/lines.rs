@@ -45,7 +45,7 @@ fn without_a_queue_only_messages_with_a_free_member_are_accepted() {
     with_runtime(|runtime| {
         let workers = pool(runtime, Pool::elastic(0..=2).queue(0));
         let (address, gate) = (workers.address(), Gate::new());
-        // Members are started for these two.
+        // The pool starts members for these two messages.
         address.work(gate.clone(), 1).send().unwrap();
         address.work(gate.clone(), 2).send().unwrap();
         assert_eq!(address.echo(3).wait(), Err(CallError::Full));
@@ -114,7 +114,7 @@ fn a_wait_for_room_ends_when_a_message_is_done() {
     });
 }
 
-/// Catches: waits for room that are not woken when a message expires.
+/// Catches: a sender that waits for room, and is not woken when a message expires.
 #[test]
 fn a_wait_for_room_ends_when_a_message_expires() {
     watched(|| {
@@ -134,7 +134,7 @@ fn a_wait_for_room_ends_when_a_message_expires() {
     });
 }
 
-/// Catches: a copy that a full member refuses but that is reported as sent to an exited member.
+/// Catches: a copy that is refused by a full member, but reported as sent to a member that has exited.
 #[test]
 fn a_copy_for_a_member_without_room_is_an_overflow_and_fails_its_caller_as_full() {
     watched(|| {

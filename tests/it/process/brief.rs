@@ -1,6 +1,6 @@
-//! Short-lived children that exit in every way, while their parents link to, monitor, join, name, message and kill
-//! them, the parents are killed too, and the runtime shuts down. Every child that was started exits, every join
-//! returns, and nothing is left of the children.
+//! Short-lived children that exit in every way. Their parents link to, monitor, join, name, message and kill them. The
+//! parents are killed too, and the runtime shuts down. Every child that was started exits, every join returns, and
+//! nothing is left of the children.
 //!
 //! Blind spots: the order of events is left to the scheduler.
 
@@ -28,7 +28,7 @@ struct Books {
     /// Number of child states that were dropped.
     dropped: AtomicU64,
     joins: Mutex<Vec<Ended>>,
-    /// Whether some children stay until they get a message, or the runtime is shut down.
+    /// Whether some children stay until they get a message or the runtime is shut down.
     some_stay: bool,
 }
 
@@ -189,8 +189,8 @@ fn round(workers: usize, seed: u64) {
     assert_eq!(Arc::strong_count(&books), 1, "no process is left");
 }
 
-/// Catches: a join that is not answered, a state that is not dropped, a name that stays taken, or a process that is not
-/// counted.
+/// Catches: a join that is not answered, a state that is not dropped, a name that stays taken, and a process that is
+/// not counted.
 #[test]
 fn nothing_is_left_of_children_that_end_at_once() {
     within(Duration::from_secs(240), || {

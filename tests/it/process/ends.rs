@@ -44,7 +44,7 @@ fn kill_ends_an_idle_process() {
     });
 }
 
-/// The timer is an hour away: the time limit fails the test if the kill waits for it.
+/// The timer is an hour away. If the kill waited for it, the time limit would fail the test.
 #[test]
 fn kill_ends_a_process_that_waits_for_a_yield() {
     soon(|| {
@@ -76,7 +76,7 @@ enum Comes {
     Afterwards,
 }
 
-/// Catches: an answer to an exited process that is not counted as late, or one in time that is.
+/// Catches: an answer to an exited process that is not counted as late, and an answer in time that is counted as late.
 #[test]
 fn late_answers_are_counted_wherever_their_process_ran() {
     soon(|| {
@@ -125,7 +125,7 @@ fn late_answers_are_counted_wherever_their_process_ran() {
                 }
                 Comes::Afterwards => {
                     pid.kill();
-                    // Returns once the process has been killed, or if it is already gone.
+                    // Returns when the process has been killed, or at once if it is already gone.
                     pid.join().wait();
                     completion.complete(1);
                 }
@@ -138,7 +138,7 @@ fn late_answers_are_counted_wherever_their_process_ran() {
     });
 }
 
-/// The kill arrives while the first of 100,000 messages is being handled; no other message is handled.
+/// The kill arrives while the first of 100,000 messages is being handled. No other message is handled.
 ///
 /// Mutation: in `process/input.rs`, `StepInput::next`, take data although the exit is decided.
 #[test]
@@ -171,7 +171,7 @@ fn kill_in_the_middle_of_a_long_backlog_ends_before_the_next_message() {
     });
 }
 
-/// A join that arrives during the last step, which takes no more controls, is answered by the exit itself.
+/// The last step takes no more controls. If a join arrives during that step, the exit itself answers it.
 ///
 /// Catches: a pending join that is dropped at the exit instead of getting the reason.
 #[test]
@@ -194,7 +194,7 @@ fn a_join_during_the_last_step_gets_the_reason() {
     });
 }
 
-/// A process that is killed while it is queued for the first time is closed without a step.
+/// If a process is killed while it is queued for the first time, it is closed without a step.
 #[test]
 fn kill_before_the_first_step_means_no_step() {
     soon(|| {
@@ -235,8 +235,8 @@ impl Brief {
     }
 }
 
-/// A stop that the entry method requests takes precedence over everything that arrives before the first step, except a
-/// kill.
+/// If the entry method requests a stop, that takes precedence over everything that arrives before the first step,
+/// except a kill.
 #[test]
 fn a_process_whose_entry_has_stopped_it_ends_so_whatever_comes_before_its_first_step() {
     soon(|| {
@@ -378,7 +378,7 @@ fn cancel_without_a_handler_exits_with_its_reason() {
     });
 }
 
-/// A join from before the exit, and one during `close`, are both answered after the state has been dropped.
+/// A join from before the exit and a join during `close` are both answered only when the state has been dropped.
 ///
 /// Mutation: in `exit.rs`, answer joins before `close`; or in `slot/requests.rs`, `push_request`, accept requests for
 /// live processes only.
@@ -428,7 +428,7 @@ fn a_join_is_answered_when_the_state_is_dropped_the_name_free_and_the_pid_unrout
     });
 }
 
-/// The name is free as soon as a join is answered: a successor can register it, thousands of times.
+/// As soon as a join is answered, the name is free: a successor can register it. This is repeated thousands of times.
 #[test]
 fn a_name_can_be_had_again_as_soon_as_its_holder_was_joined() {
     soon(|| {
@@ -492,7 +492,7 @@ impl Server {
     }
 }
 
-/// The current call is answered; later ones get the exit reason.
+/// The current call is answered. The callers of later ones get the exit reason.
 #[test]
 fn callers_of_an_exiting_process_get_the_reason_at_once() {
     soon(|| {
@@ -568,8 +568,8 @@ fn close_is_called_once_whatever_happened() {
     });
 }
 
-/// A process is killed, stopped, cancelled and finished at the same time, by many threads: there is one exit and one
-/// `close`, and all joins return.
+/// Many threads kill, stop, cancel and finish a process at the same time. There is one exit and one `close`, and all
+/// joins return.
 #[test]
 fn ends_that_race_are_one_end() {
     soon(|| {

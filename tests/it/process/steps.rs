@@ -1,4 +1,4 @@
-//! Steps: how often they run, and the results that they may write.
+//! Steps: how many there are, and what they may write as their result.
 
 use postroom::manual::{Event, StepOutput};
 use postroom::prelude::*;
@@ -108,7 +108,7 @@ fn a_thousand_processes_are_closed_once_each_and_none_is_left() {
 /// process runs in between.
 #[test]
 fn three_steps_of_continue_are_three_steps_with_others_between() {
-    // A step that is preempted for long loses its permit. The other process then runs alone, and the order differs.
+    // A step that is preempted for too long loses its permit. Then the other process runs alone, and the order differs.
     let alternates = || {
         let runtime = Runtime::builder().workers(1).paused().build().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
@@ -136,7 +136,7 @@ fn three_steps_of_continue_are_three_steps_with_others_between() {
     soon(move || assert!((0..5).any(|_| alternates()), "no run alternates"));
 }
 
-/// Three is one more than a step stores inline.
+/// Three yields are one more than a step stores inline.
 #[test]
 fn many_yields_of_one_step_are_dispatched_in_order() {
     soon(|| {
@@ -400,7 +400,7 @@ fn a_step_that_is_done_cannot_take_that_back_and_is_warned_of() {
             let says = format!(" holds=\"done\" ignored=\"{word}\"");
             assert!(line.starts_with("WARN") && line.contains(&says), "{line}");
         }
-        // A neutral status is no contradiction.
+        // Neither of these statuses contradicts `done`.
         assert_eq!(said(|out| out.idle()), Vec::<String>::new());
         assert_eq!(said(|out| out.done()), Vec::<String>::new());
     });

@@ -67,21 +67,21 @@ impl Counter {
         self.count = 0;
     }
 
-    /// Blocks its thread, so that messages that arrive meanwhile are taken in one step.
+    /// Blocks its thread, so that the messages that arrive in the meantime are taken in one step.
     #[message]
     fn block(&mut self, entered: Latch, leave: Latch) {
         entered.open();
         leave.wait();
     }
 
-    /// Pending until `slow` answers.
+    /// Stays pending until `slow` answers.
     #[message]
     async fn ask(&mut self, slow: Address<Slow>) -> u64 {
         self.count += slow.take().await.unwrap_or(0);
         self.count
     }
 
-    /// Continues to serve while it waits.
+    /// Lets the process continue to serve while it waits.
     #[message]
     fn ask_beside(&mut self, ctx: &mut Context<Self>, slow: Address<Slow>, reply: Reply<u64>) {
         ctx.call(slow.take()).then(|this, answer, _| {
@@ -90,7 +90,7 @@ impl Counter {
         });
     }
 
-    /// Like `ask_beside`, with a future.
+    /// Does the same as `ask_beside`, but with a future.
     #[message]
     fn run(&mut self, ctx: &mut Context<Self>, slow: Address<Slow>) {
         ctx.run(async move { slow.take().await.unwrap_or(0) as u32 }).then(|this, number, _| {
@@ -107,7 +107,7 @@ impl Counter {
     #[message]
     fn grow(&mut self, ctx: &mut Context<Self>, by: u64) {
         ctx.upgrade(move |old: Counter| Better::of(old, by)).unwrap();
-        // The method is finished first.
+        // The upgrade waits until this method is finished.
         self.count += 1;
     }
 

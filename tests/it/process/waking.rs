@@ -66,8 +66,8 @@ fn a_hundred_thousand_messages_cause_no_step_of_a_waiting_process_and_all_arrive
             Ok(())
         }));
         let pid = pid.mailbox(Bound::Unbounded).start().unwrap();
-        // The test does not join the process yet: a join would cause another step, which might run late and see the
-        // first messages.
+        // The test does not join the process yet. A join would cause another step, and if that step ran late, it would
+        // see the first messages.
         let (_, completion) = requests.next();
         eventually(|| pid.info().unwrap().state == ProcessState::Waiting { outstanding: 1 });
         (0..MESSAGES).for_each(|number| runtime.send(pid, number).unwrap());
@@ -81,7 +81,7 @@ fn a_hundred_thousand_messages_cause_no_step_of_a_waiting_process_and_all_arrive
     });
 }
 
-/// The order is deterministic: the slow yield is answered only after the fast one's answer has been received.
+/// The order is deterministic: the slow yield is answered only after the process has received the fast one's answer.
 #[test]
 fn of_two_yields_the_one_answered_first_comes_first_and_each_meets_its_tag() {
     soon(|| {
@@ -115,7 +115,7 @@ fn of_two_yields_the_one_answered_first_comes_first_and_each_meets_its_tag() {
     });
 }
 
-/// Like the test above, but with real timers, which must be due far apart for their order to be certain.
+/// Like the test above, but with real timers. They are due far apart, so that their order is certain.
 #[test]
 fn a_short_timer_completes_before_a_long_one() {
     soon(|| {
@@ -148,7 +148,7 @@ fn a_short_timer_completes_before_a_long_one() {
     });
 }
 
-/// Up to 20 yields are outstanding at a time, over 300 steps, and two threads answer them in shuffled order.
+/// Up to 20 yields are outstanding at a time, over 300 steps. Two threads answer them in shuffled order.
 #[test]
 fn overlapping_yields_over_many_steps_each_meet_their_tag() {
     soon(|| {
@@ -205,7 +205,7 @@ fn overlapping_yields_over_many_steps_each_meet_their_tag() {
     });
 }
 
-/// A handler that fails to answer, in whatever way, causes an error completion with the tag of the yield.
+/// However a handler fails to answer, the process gets an error completion with the tag of the yield.
 #[test]
 fn a_handler_that_fails_drops_or_panics_completes_with_an_error() {
     soon(|| {
@@ -251,12 +251,12 @@ fn a_handler_that_fails_drops_or_panics_completes_with_an_error() {
     });
 }
 
-/// The answer arrives after the exit, and then after the slot was reused by another process, which must not see it. (A
-/// second answer cannot be written: answering consumes the completion.)
+/// The answer arrives first after the exit, and then after another process has reused the slot. That process must not
+/// see it. (A second answer cannot be written: answering consumes the completion.)
 ///
 /// Mutation: in `slot/control.rs`, `complete`, accept completions for any generation, and in
 /// `process/input_controls.rs`, `absorb`, leave out the comparison: the other process gets the answer. (Here either
-/// check is sufficient; the models show that both are needed when a completion is accepted and then delayed.)
+/// check is sufficient. The models show that both are needed when a completion is accepted and then delayed.)
 #[test]
 fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
     soon(|| {
@@ -322,8 +322,8 @@ fn a_late_completion_is_counted_and_no_other_process_ever_sees_it() {
     });
 }
 
-/// An answer that was accepted while its receiver was alive, but is pushed after the receiver has exited, lands in the
-/// lane of the slot's next process. To hit that window, completions race with kills and reuse.
+/// An answer is accepted while its receiver is alive, but pushed after the receiver has exited. So it lands in the lane
+/// of the slot's next process. To hit that window, completions race with kills and reuse.
 #[test]
 fn completions_that_race_with_death_and_reuse_never_reach_a_stranger() {
     soon(|| {
@@ -404,8 +404,8 @@ fn a_completion_wakes_an_idle_process_too() {
     });
 }
 
-/// Each completion and each message is sent just when the other side's step is about to end, so that it races with the
-/// parking of the token: a process asks, then waits or idles, and another thread answers.
+/// A process asks, then waits or idles, and another thread answers. Each completion and each message is sent just when
+/// the other side's step is about to end, so that it races with the parking of the token.
 ///
 /// Mutation: in `lanes.rs`, `lay`, return `ParkResult::Parked` without the check of `control`: the test hangs.
 #[test]
@@ -435,7 +435,7 @@ fn a_completion_or_message_at_the_moment_a_step_ends_is_never_lost() {
             let sends = runtime.host();
             for round in 0..ROUNDS {
                 let (what, completion) = requests.next();
-                // The handler runs inside the step, which ends about now.
+                // The handler runs inside the step, and the step ends about now.
                 (0..round % 200).for_each(|_| std::hint::spin_loop());
                 if round % 5 == 0 {
                     sends.send(pid, what).unwrap();
@@ -462,7 +462,7 @@ fn a_completion_or_message_at_the_moment_a_step_ends_is_never_lost() {
                 // The worker may need this core.
                 if looks % 1_000 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
             }
-            // The step that received it is about to end.
+            // The step that received the message is about to end.
             (0..round % 200).for_each(|_| std::hint::spin_loop());
         }
     });

@@ -1,4 +1,4 @@
-//! Flight recorders, which always run, keep the newest events, and call a hook when something goes wrong.
+//! Flight recorders: they always run, keep the newest events, and call a hook when something goes wrong.
 
 use super::{Counter, Failing, Stuck, check, handled, record};
 use postroom::prelude::*;
@@ -54,7 +54,7 @@ fn a_stall_calls_the_hook_with_what_led_to_it_and_a_panic_of_it_does_no_harm() {
             (runtime.spawn(Stuck).serve().expect("it starts"), Latch::default(), Latch::default());
         stuck.block(begun.clone(), until.clone()).send().expect("it lives");
         begun.wait();
-        // This message waits behind the step, without which there would be no stall; so another thread answers it.
+        // This message waits behind the step, since there is no stall if nothing waits. Another thread answers it.
         counter.add(1).wait().expect("it answers");
         eventually(|| causes.lock().unwrap().len() >= round);
         let (cause, handled) = causes.lock().unwrap()[round - 1];

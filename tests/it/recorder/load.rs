@@ -1,4 +1,4 @@
-//! Recordings of a host under load: while recordings begin and end, while processes exit, and while a step's permit is
+//! Recordings of a host under load: recordings that begin and end, processes that exit, and a step whose permit is
 //! taken over.
 
 use super::{Client, Counter, check, count, handled, record, with_fate};
@@ -88,8 +88,8 @@ impl Parent {
     }
 }
 
-/// The processes are spawned on the only worker, which reuses a slot as soon as it is free, whatever slots other tests
-/// have freed.
+/// The processes are spawned on the only worker. It reuses a slot as soon as the slot is free, whatever slots other
+/// tests have freed.
 #[test]
 fn processes_that_end_and_whose_slots_are_used_again_are_told_apart() {
     let runtime = Runtime::builder().workers(1).mailbox(Bound::Unbounded).build().expect("a worker");
@@ -120,7 +120,7 @@ fn processes_that_end_and_whose_slots_are_used_again_are_told_apart() {
     assert_eq!((&spawned, &ended), (&pids, &pids));
     let died_of = |kind| count(&recording, |event| matches!(event, EventKind::Ended { why, .. } if why == kind));
     assert_eq!((died_of(EndKind::Panic), died_of(EndKind::Normal)), (100, 200));
-    // One message to each process, and the call that made its parent spawn it.
+    // Each process has handled one message, and its parent one call that made it spawn the process.
     assert_eq!((handled(&recording), with_fate(&recording, Fate::Handled)), (600, 600));
 }
 
@@ -160,10 +160,10 @@ fn a_step_that_was_taken_over_records_on_its_own_thread() {
     let active = record(runtime.host());
     stuck.spin(begun.clone(), until.clone(), 500).send().expect("it lives");
     begun.wait();
-    // Another thread answers.
+    // Another thread answers these calls.
     (1..=300).for_each(|sum| assert_eq!(counter.add(1).wait(), Ok(sum)));
     until.open();
-    // Meanwhile the other thread continues.
+    // In the meantime the other thread continues.
     (0..300).for_each(|_| _ = counter.add(1).wait().expect("it answers"));
     runtime.until_idle().expect("outside");
     let recording = active.stop();

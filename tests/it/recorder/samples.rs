@@ -1,4 +1,4 @@
-//! Flight recorders that take samples: the records that they make during a sample, and between two samples.
+//! Flight recorders that take samples: what they record during a sample, and what they record between two samples.
 
 use super::{Client, Counter, Failing, Stuck, check, count, handled, record, with_fate};
 use postroom::prelude::*;
@@ -12,7 +12,8 @@ fn samples(recording: &Recording) -> u64 {
     count(recording, |kind| kind == EventKind::SampleEnded)
 }
 
-/// Returns the events of a recording, except for apparent stalls that only show that the machine is busy.
+/// Returns the events of a recording, except for stalls and takeovers, since these may only show that the machine is
+/// busy.
 fn events(recording: &Recording) -> impl Iterator<Item = EventKind> {
     let kinds = recording.events().map(|event| event.kind);
     kinds.filter(|kind| !matches!(kind, EventKind::Stalled { .. } | EventKind::TakenOver { .. }))
@@ -79,7 +80,7 @@ fn a_message_that_outlasts_its_sample_is_not_tied_to_the_handling_of_another() {
     assert_eq!(with_fate(&active.stop(), Fate::Queued), 1);
     runtime.resume().expect("a worker starts");
     runtime.until_idle().expect("outside");
-    // Like the earlier message, this is the first in an empty mailbox, so both have the same number.
+    // Like the earlier message, this one is the first in an empty mailbox, so both have the same number.
     let active = record(runtime.host());
     counter.add(1).send().expect("it lives");
     runtime.until_idle().expect("outside");
@@ -135,7 +136,7 @@ fn a_stall_is_recorded_with_its_message_and_another_sample_shows_what_is_done_th
     let (begun, until) = (Latch::default(), Latch::default());
     stuck.block(begun.clone(), until.clone()).send().expect("it lives");
     begun.wait();
-    // This message waits behind the step, without which there would be no stall; so another thread answers it.
+    // This message waits behind the step, since there is no stall if nothing waits. Another thread answers it.
     counter.add(1).wait().expect("it answers");
     // On a busy machine another step may seem to stall first.
     let is_of_message = |recording: &Recording| {

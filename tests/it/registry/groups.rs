@@ -141,7 +141,7 @@ fn a_broadcast_reaches_all_live_members_and_returns_their_number() {
     });
 }
 
-/// A member that is in its `close` is no longer a member, and does not delay senders.
+/// A member that is in its `close` no longer counts as a member, and does not delay senders.
 #[test]
 fn a_broadcast_passes_by_a_member_that_is_being_taken_apart() {
     let (began, go_on) = (Arc::new(std::sync::Barrier::new(2)), Arc::new(std::sync::Barrier::new(2)));
@@ -309,7 +309,7 @@ fn a_process_joins_from_inside_and_keeps_its_place_across_hosts() {
         assert_eq!(one.enter("room".to_string()).wait(), Ok(false));
         let room = runtime.group("room");
         assert_eq!(room.join(other), Ok(true));
-        // `other` is not a member of its own host's group of that name.
+        // The group of that name on its own host is another group, which `other` is not a member of.
         assert!(elsewhere.group("room").is_empty());
         assert_eq!(room.broadcast(Said(1)), 2);
         assert_eq!((one.heard().wait(), other.heard().wait()), (Ok(vec![1]), Ok(vec![1])));
@@ -332,7 +332,7 @@ fn broadcasts_and_messages_of_one_sender_stay_in_order() {
     });
 }
 
-/// The waker uses the group whose event woke it, so the runtime must not hold a lock at that time.
+/// The waker uses the group whose event woke it. So the runtime must not hold a lock when it wakes.
 #[test]
 fn the_waker_of_a_subscriber_may_use_the_group() {
     struct Asks(Mutex<Option<(postroom::Group, Pid)>>, AtomicU64);
@@ -369,7 +369,7 @@ fn park(mailbox: &mut Mailbox, waker: &std::task::Waker) {
     assert!(waiting.poll(&mut std::task::Context::from_waker(waker)).is_pending());
 }
 
-/// Catches: a waker that waits forever when it drops another subscriber that has not been woken yet.
+/// Catches: a waker that drops another subscriber which has not been woken yet, and so waits forever.
 #[test]
 fn the_waker_of_a_subscriber_may_drop_another() {
     struct Drops(Mutex<Option<Mailbox>>);
@@ -395,7 +395,7 @@ fn the_waker_of_a_subscriber_may_drop_another() {
     });
 }
 
-/// Catches: a waker that waits forever for a process that has not been woken yet.
+/// Catches: a waker that waits for a process which has not been woken yet, and so waits forever.
 #[test]
 fn the_waker_of_a_subscriber_may_wait_for_another() {
     struct Calls(Address<Member>, Mutex<Option<Vec<u32>>>);
@@ -421,9 +421,10 @@ fn the_waker_of_a_subscriber_may_wait_for_another() {
     });
 }
 
-/// Members join a group and leave it or exit, while watchers subscribe, follow for a while, and unsubscribe. Each
-/// watcher's list and events must lead to the final set of members, and no event may contradict the known state. Not
-/// covered: changes of different members that are reported in an order other than that in which they happened.
+/// Members join a group and leave it or exit. At the same time, watchers subscribe, follow for a while, and
+/// unsubscribe. Each watcher's list and events must lead to the final set of members, and no event may contradict what
+/// the watcher knows at that time. Not covered: changes of different members that are reported in another order than
+/// they happened in.
 ///
 /// Mutation: in `group_table.rs`, `watch`, make the list before `enter`, outside of the lock.
 #[test]

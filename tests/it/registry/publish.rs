@@ -83,7 +83,7 @@ fn an_event_reaches_each_process_that_subscribed_to_its_type_once() {
         assert_eq!(runtime.publish(Placed(1)), 2);
         let seen = |of: Address<Clerk>| of.seen().wait().unwrap();
         assert_eq!((seen(one).0, seen(other).0, seen(third)), (vec![1], vec![1], (vec![], vec![])));
-        // The process has subscribed twice, but one unsubscribe is enough.
+        // The process has subscribed twice, but it has to unsubscribe only once.
         assert!(runtime.unsubscribe::<Placed>(one) && !runtime.unsubscribe::<Placed>(one));
         assert_eq!((runtime.publish(Placed(2)), seen(one).0, seen(other).0), (1, vec![1], vec![1, 2]));
         end(other.pid());
@@ -97,7 +97,7 @@ fn a_process_subscribes_from_inside_from_its_entry_on() {
         let one = runtime.spawn(Clerk::default()).attentive().unwrap();
         assert_eq!(runtime.publish(Placed(1)), 1);
         one.paid(Paid(1)).send().unwrap();
-        // This call is behind `Paid` in the mailbox; the event published by `paid` is ahead of the next call.
+        // In the mailbox, this call is behind `Paid`. The event that `paid` publishes is ahead of the next call.
         assert_eq!(one.seen().wait().map(|(_, paid)| paid), Ok(vec![1]));
         assert_eq!(one.seen().wait(), Ok((vec![1, 2], vec![1])));
         assert_eq!((one.forget().wait(), one.forget().wait()), (Ok(true), Ok(false)));
@@ -144,7 +144,7 @@ fn topics_without_a_name_that_can_be_one_and_ended_processes_are_refused() {
     });
 }
 
-/// An event is cloned for each subscriber but the last, and a panic of a clone reaches the publisher.
+/// An event is cloned for every subscriber but the last. If a clone panics, the panic reaches the publisher.
 #[test]
 fn an_event_is_copied_for_each_subscriber_but_one() {
     struct Counted(Arc<AtomicUsize>);
@@ -165,8 +165,8 @@ fn an_event_is_copied_for_each_subscriber_but_one() {
     });
 }
 
-/// Threads publish while processes subscribe and exit. A live process gets every event that was published after
-/// it subscribed, and the events of each publisher in their order. A mailbox has room for all events.
+/// Threads publish while processes subscribe and exit. A live process gets every event that was published after it
+/// subscribed, and gets the events of each publisher in order. Each mailbox has room for all events.
 #[test]
 fn events_arrive_intact_and_in_order_while_others_subscribe_and_exit() {
     watched(|| {

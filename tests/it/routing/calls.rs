@@ -160,7 +160,7 @@ fn a_caller_that_gives_up_is_seen_by_the_transport() {
         let asked = here.ask_soon(there, Duration::from_millis(1)).wait();
         assert_eq!(asked, Err(CallError::Failed(CallError::Timeout)));
         assert!(pair.net.any_waiting(|answerer| answerer.is_abandoned()));
-        // The call carries its remaining time, which has passed by its delivery, so the late answer is dropped.
+        // The call carries its remaining time, which is over when the call is delivered. So the late answer is dropped.
         let (one, other) = pair.nodes();
         let parcel = pair.net.take(one, other).unwrap();
         let Parcel::Message(_, _, Some((_, Some(left)))) = &parcel else { panic!("a call with a time limit") };
@@ -191,7 +191,7 @@ fn calls_under_way_fail_when_the_connection_is_lost() {
             assert_eq!(lost, Err(CallError::Failed(CallError::Died(ExitReason::NodeLost))));
         }
         gate.open();
-        // The answer to the call that had arrived has nowhere to go.
+        // The answer to the call that had arrived has no receiver any more.
         assert_eq!(there.seen().wait().unwrap(), [0_u64; 0]);
         let refused = here.ask_half(there, 2).wait();
         assert_eq!(refused, Err(CallError::Failed(CallError::Gone(ExitReason::NodeLost))), "it lives on there");
@@ -248,8 +248,8 @@ impl Post {
     }
 }
 
-/// Catches: a send to another node that does not count as the sending process's own, in which case the bound of the
-/// transport's process does not suspend the sender.
+/// Catches: a send to another node that does not count as the sending process's own. Then the mailbox bound of the
+/// process that acts as the transport does not suspend the sender.
 #[test]
 fn a_transport_that_is_a_process_holds_its_senders_back() {
     with_pair(|pair| {
@@ -304,7 +304,7 @@ fn a_caller_elsewhere_is_told_once_whatever_becomes_of_its_package() {
         assert_eq!(refused.reason, SendFailure::UnknownNode(nowhere));
         drop(refused);
         assert_eq!(told.lock().unwrap().drain(..).collect::<Vec<_>>(), [Some(CallError::Unhandled)]);
-        // The package is taken apart. If its message was not sent, it was not delivered; if it was sent, it may have
+        // The package is taken apart. If its message was not sent, it was not delivered. If it was sent, it may have
         // been delivered.
         for is_sent in [false, true] {
             let (to, payload, mut answerer) = package(there.pid(), Payload::new(1)).take_apart();

@@ -91,7 +91,7 @@ fn without_a_transport_nothing_leaves_a_logical_node_and_an_observer_reaches_all
     });
 }
 
-/// Catches: a transport that is kept forever, with the messages waiting in it, although its node has ended.
+/// Catches: a transport that is kept forever, with the messages that wait in it, although its node has ended.
 #[test]
 fn the_transports_of_a_logical_node_end_with_it() {
     struct Refuses;
@@ -109,7 +109,7 @@ fn the_transports_of_a_logical_node_end_with_it() {
         Router::of_node(node).connect(NodeId::random(), transport.clone());
         assert_eq!(Arc::strong_count(&transport), 2);
         drop(runtime);
-        // If one of its threads was late, a host is forgotten only when another host starts or ends.
+        // If one of the host's threads was late, the host is forgotten only when another one starts or ends.
         until(|| {
             drop(builder().build().unwrap());
             Arc::strong_count(&transport) == 1
@@ -117,7 +117,7 @@ fn the_transports_of_a_logical_node_end_with_it() {
     });
 }
 
-/// A host's record is reused for a host of another node, which must not inherit the old node's number or place.
+/// A host's record is reused for a host of another node. The new host must not inherit the old node's number or place.
 #[test]
 fn a_later_runtime_is_of_its_own_node() {
     watched(|| {
@@ -132,8 +132,8 @@ fn a_later_runtime_is_of_its_own_node() {
     });
 }
 
-/// Catches: a message that is delivered inside another node's send, and therefore counts as sent by that node, through
-/// its transports again.
+/// Catches: a message that is delivered inside another node's send, and therefore counts as sent by that other node, so
+/// that it goes through the other node's transports again.
 #[test]
 fn a_transport_may_deliver_at_once() {
     struct Direct(Node);

@@ -1,4 +1,5 @@
-//! Senders to another node whose transport has no room. The hosts' clocks stand still, so no suspension times out.
+//! Senders to another node whose transport has no room. The clocks of the hosts stand still, so no suspension times
+//! out.
 
 use postroom::error::SendFailure;
 use postroom::inspect::ProcessState;
@@ -10,10 +11,10 @@ use postroom_tests::face::{until, watched};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Number of messages that fit; as many again are accepted beyond the bound.
+/// Number of messages that fit. The same number of further messages is accepted beyond the bound.
 const FITS: usize = 4;
 
-/// A transport whose other end is the test.
+/// A transport from which the test itself takes the messages.
 #[derive(Default)]
 struct Pipe {
     waiting: Mutex<Vec<u32>>,
@@ -217,8 +218,8 @@ fn a_signal_ends_the_suspension() {
     });
 }
 
-/// Each sender makes two attempts: one that is refused, and one when there is room. Without the signal it would make a
-/// thousand attempts a second.
+/// Each sender makes two attempts: the first is refused, and the second is made when there is room. Without the signal
+/// each sender would make a thousand attempts per second.
 #[test]
 fn threads_and_tasks_wait_for_the_signal_and_those_that_try_do_not() {
     watched(|| {

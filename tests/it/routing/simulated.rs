@@ -121,7 +121,7 @@ impl Peer {
     }
 }
 
-/// Two nodes, with two peers on each, which share their logs.
+/// Two nodes, with two peers on each. All peers share their logs.
 struct World {
     net: Net,
     nodes: [Host; 2],
@@ -152,7 +152,7 @@ impl World {
         Self { net, nodes, peers, heard, asked, monitored, removed }
     }
 
-    /// Makes the peers act on each other across the nodes. Returns whether the connection was lost at the end.
+    /// Makes the peers act on each other across the nodes. Returns true if this ended with the loss of the connection.
     fn live(&self, sim: &Sim) -> bool {
         let deeds = 40;
         for deed in 0..deeds {
@@ -180,7 +180,8 @@ impl World {
         false
     }
 
-    /// Checks the order of the messages from each sender, and that none came after the notice of its end.
+    /// Checks the order of the messages from each sender, and that none of them came after the notice of the sender's
+    /// end.
     fn check_order(&self, was_cut: bool) {
         let mut last: BTreeMap<(Pid, Pid), u64> = BTreeMap::new();
         let mut ended = Vec::new();
@@ -236,7 +237,7 @@ fn what_two_nodes_do_to_each_other_is_told_once_and_in_order(sim: Sim) {
     assert_eq!((world.net.under_way(), world.net.waiting()), (0, 0));
     world.check_order(was_cut);
     world.check_calls();
-    // Once the processes of one node have ended, all processes that monitor them have been notified.
+    // When the processes of one node have ended, all processes that monitor them must have been notified.
     world.peers.iter().skip(1).step_by(2).for_each(|peer| _ = peer.pid().kill());
     sim.until_idle().unwrap();
     world.check_order(was_cut);
@@ -269,8 +270,8 @@ fn workers_of_several_nodes_share_the_threads_of_a_simulation(sim: Sim) {
     world.check_calls();
 }
 
-/// Catches: a delayed message that bypasses the transport, because it is sent by the thread that advances the clock,
-/// which observes all nodes.
+/// Catches: a delayed message that bypasses the transport. The thread that advances the clock sends it, and that thread
+/// observes all nodes.
 #[postroom::test(seeds = 10)]
 fn a_message_for_later_goes_through_the_transport(sim: Sim) {
     #[process]

@@ -73,7 +73,7 @@ fn until_linked(pair: &Pair, one: Pid, other: Pid, is_linked: bool) {
     pair.net.pump_until(|| knows(one, other) && knows(other, one));
 }
 
-/// A way to end a process, and a check of the reason that its monitors get.
+/// A function that ends a process, and a function that checks the reason that its monitors get.
 type End = (fn(Address<Partner>), fn(&ExitReason) -> bool);
 
 fn ends() -> [End; 5] {
@@ -128,7 +128,7 @@ fn a_monitor_of_a_process_that_has_ended_or_cannot_be_reached_fires_at_once() {
             !heard.is_empty()
         });
         assert_eq!(heard, [Report::Down(Down::of(dead, ExitReason::NoProcess))]);
-        // First a transport that takes no link messages, then no transport.
+        // First there is a transport that takes no link messages, and then none at all.
         let alive = quiet(&pair.there).pid();
         for cut in [false, true] {
             if cut {
@@ -252,7 +252,7 @@ fn all_ties_end_with_the_connection_and_each_is_told_once() {
         until_linked(pair, falls.pid(), stays.pid(), true);
         until_linked(pair, watcher.pid(), watched.pid(), true);
         let joined = pair.as_here(|| stays.pid().join());
-        // An unlink that is not answered, by a process that is monitored from the other node.
+        // The unlink of this process is not answered. The process is monitored from the other node.
         let (unlinks, was_linked) = (quiet(&pair.here), quiet(&pair.there));
         unlinks.link(was_linked.pid()).wait().unwrap();
         until_linked(pair, unlinks.pid(), was_linked.pid(), true);
@@ -301,8 +301,8 @@ fn all_ties_end_with_the_connection_and_each_is_told_once() {
     });
 }
 
-/// Catches: the notice of a lost connection that also ends a link made by the other process since, over the next
-/// connection, while this process was busy. The other process would keep its half of the link.
+/// Catches: the notice of a lost connection that ends a newer link, too. The other process made that link over the next
+/// connection while this process was busy, and would keep its half of it.
 #[test]
 fn the_loss_of_one_connection_does_not_end_a_link_over_the_next() {
     with_pair(|pair| {
@@ -327,8 +327,8 @@ fn the_loss_of_one_connection_does_not_end_a_link_over_the_next() {
     });
 }
 
-/// Catches: an unlink over the last connection that ends a link made by the process over the next one, before the
-/// process got to the unlink.
+/// Catches: an unlink over one connection that ends a link over the next one. The process made that link before it got
+/// to the unlink.
 #[test]
 fn an_unlink_over_one_connection_does_not_end_a_link_over_the_next() {
     with_pair(|pair| {
@@ -344,7 +344,7 @@ fn an_unlink_over_one_connection_does_not_end_a_link_over_the_next() {
         let (one, there) = pair.nodes();
         pair.net.connect(one, there);
         gate.open();
-        // By the time it answers, it has handled everything from the last connection.
+        // When it answers this call, it has handled everything that came over the previous connection.
         assert_eq!(busy.heard().wait().unwrap(), []);
         until_linked(pair, busy.pid(), other.pid(), true);
         assert_eq!(reports.so_far(), []);
@@ -376,7 +376,7 @@ fn a_join_across_nodes_waits_for_the_end_and_gets_its_reason() {
     });
 }
 
-/// A child is known by its alias, which only its own node resolves.
+/// Other nodes know a child by its alias, which only the child's own node resolves.
 #[test]
 fn ties_with_an_alias_are_with_the_process_that_it_means_there() {
     with_pair(|pair| {
@@ -401,7 +401,7 @@ fn ties_with_an_alias_are_with_the_process_that_it_means_there() {
         });
         assert!(heard.contains(&Report::Down(Down::of(monitor, ExitReason::Killed))), "{heard:?}");
         assert!(heard.contains(&Report::Exit(Exit { pid: shop, reason: ExitReason::Killed })), "{heard:?}");
-        // The restarted child is another process, with ties of its own.
+        // The restarted child is another process. Its ties are its own.
         pair.net.pump_until(|| shop.resolve().is_some_and(|next| next != first));
         let next = shop.resolve().unwrap();
         let monitor = watcher.watch(shop).wait().unwrap();
@@ -416,7 +416,7 @@ fn ties_with_an_alias_are_with_the_process_that_it_means_there() {
     });
 }
 
-/// Catches: notices about a tie with an alias that go to the process that the alias refers to when they arrive.
+/// Catches: notices about a tie with an alias that go to whichever process the alias refers to when they arrive.
 #[test]
 fn ties_with_a_name_stay_with_the_process_that_had_it() {
     with_pair(|pair| {
@@ -435,8 +435,8 @@ fn ties_with_a_name_stay_with_the_process_that_had_it() {
         assert!(watcher.unwatch(monitor).wait().unwrap());
         watcher.unlink(name).wait().unwrap();
         pair.net.pump_until(|| first.pid().bindings().wait().unwrap().count() == 0);
-        // The new link is with the second process: the watcher's failure reaches it even after the name has been
-        // unregistered.
+        // The new link is with the second process. The watcher's failure reaches that process even after the name has
+        // been unregistered.
         watcher.link(name).wait().unwrap();
         pair.net.pump_until(|| second.pid().bindings().wait().unwrap().count() == 1);
         host.unregister_name("moves");

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// An item in a queue between two nodes.
 pub(super) enum Parcel {
-    /// A message; a call also has the number under which its caller waits, and its remaining time.
+    /// A message. For a call, also the number under which its caller waits, and the remaining time of the call.
     Message(Pid, Payload, Option<(u64, Option<std::time::Duration>)>),
     Link(Pid, Pid, LinkMessage<ExitReason>),
     Control(Pid, ControlMessage),
@@ -36,7 +36,7 @@ struct Wires {
     mode: Mode,
     /// Number of messages that were refused.
     refused: u64,
-    /// Callbacks to call when a parcel has been queued for the node.
+    /// For each node, the callback to call when a parcel for it has been queued.
     bells: BTreeMap<NodeId, Bell>,
 }
 
@@ -160,7 +160,7 @@ impl Net {
                     }
                 };
                 if let Err(refused) = node.deliver(package) {
-                    // A call is answered with the reason; a message that was sent is lost.
+                    // A call gets the reason as its answer; a message that was sent is lost.
                     let reason = refused.reason;
                     let (_, _, answerer) = refused.package.take_apart();
                     answerer.answer(Err(reason.into()));
@@ -177,7 +177,7 @@ impl Net {
         }
     }
 
-    /// Delivers parcels, in all directions by turns, until none is under way. Returns whether there were any.
+    /// Delivers parcels, in all directions in turn, until none is under way. Returns whether there were any.
     pub(super) fn pump(&self) -> bool {
         let mut moved = false;
         loop {
@@ -190,7 +190,7 @@ impl Net {
         }
     }
 
-    /// Delivers parcels as they come until the condition holds.
+    /// Keeps delivering parcels until the condition holds.
     pub(super) fn pump_until(&self, mut condition: impl FnMut() -> bool) {
         until(|| {
             self.pump();

@@ -35,8 +35,8 @@ fn explore(setters: u32, cells: usize, bound: Bound) -> Coverage {
 
 /// The numbers were checked by hand. With one cell, a schedule is an order of the `n` messages, together with the
 /// number of messages that have arrived when each one is handled. The number of such schedules is n! times the n-th
-/// Catalan number (1, 4, 30, 336). Cells are independent: one order of the turns of different cells represents all, so
-/// the numbers of the cells are multiplied.
+/// Catalan number (1, 4, 30, 336). The cells are independent: a single order of the turns of different cells represents
+/// all their orders. So the numbers of the cells are multiplied.
 #[test]
 fn schedules_are_as_many_as_orders_of_turns_that_do_not_commute() {
     for (setters, cells, schedules) in
@@ -52,7 +52,7 @@ fn schedules_are_as_many_as_orders_of_turns_that_do_not_commute() {
     }
 }
 
-/// All possible outcomes occur: 1 and 2 for two adders.
+/// All possible outcomes occur: for two adders, 1 and 2.
 #[test]
 fn each_outcome_is_met() {
     use std::collections::BTreeSet;

@@ -86,7 +86,7 @@ fn a_slow_process_is_run_later_and_loses_nothing() {
     test.expect("nothing is lost");
 }
 
-/// A process that is always slow runs when its delay has passed.
+/// Even a process that is always slow runs each time when its delay has passed.
 #[test]
 fn a_process_that_is_always_slow_goes_on() {
     let test = Simulation::new("always").max_time(1_000 * HOUR).check(|sim| {

@@ -1,7 +1,8 @@
 //! A slow, obvious model of mailboxes, links, monitors, names, groups and supervision, compared with the runtime on
-//! random programs: after each operation, when all is idle, both must look alike. Two operations at the same time must
-//! look like one of the orders of their steps. `proptest` generates the programs and the seeds of their schedules, and
-//! shrinks both on a failure. There are 100 programs, or as many as `POSTROOM_CASES` requests.
+//! random programs. After each operation, when everything is idle, both must be in the same observable state. Two
+//! operations at the same time must have the result of one of the orders of their steps. `proptest` generates the
+//! programs and the seeds of their schedules, and shrinks both on a failure. There are 100 programs, or as many as
+//! `POSTROOM_CASES` requests.
 //!
 //! The first run found that `trap_exits(false)` in a sync entry had no effect. The following faults, planted in the
 //! runtime, were found by the first 64 programs, and shrunk to the program in brackets:
@@ -9,7 +10,7 @@
 //! * a name that is not released when its holder ends (a child of the tree finishes);
 //! * a monitor that fires twice, or not at all (one process fails, another monitors it);
 //! * a link that survives the unlinking on the other side (link, unlink); a watcher that stays known after its end;
-//! * a group that keeps ended members (join, end); a name that is given although its holder lives (give it twice);
+//! * a group that keeps ended members (join, end); a name that is given away although its holder lives (give it twice);
 //! * a restart that is not counted (a child fails); one more restart than the intensity allows (three fail); a child
 //!   that was stopped by request, or is temporary, and comes back with its group (stop it, another fails).
 
@@ -28,12 +29,12 @@ use std::sync::{Arc, Mutex};
 /// Initial number of processes.
 const ACTORS: usize = 4;
 
-/// Counts of the events that the comparison is about.
+/// Counts of the events that the comparison is meant to cover.
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     acts: u64,
-    /// Pairs of simultaneous operations after which the state differed from that after the first operation and then the
-    /// second.
+    /// Pairs of simultaneous operations after which the state differed from that of performing the first operation and
+    /// then the second.
     races: u64,
     /// Operations after which several different models fitted the observed state.
     hidden: u64,
@@ -42,7 +43,7 @@ struct Met {
     queues: u64,
 }
 
-/// Replaces all numbers by those of existing processes. Returns `None` if the operation makes no sense now.
+/// Replaces all numbers by those of existing processes. Returns `None` if the operation makes no sense at this point.
 fn fit(op: &Op, model: &Model) -> Option<Op> {
     let count = model.count();
     let mut op = op.clone();
@@ -84,8 +85,8 @@ fn fit(op: &Op, model: &Model) -> Option<Op> {
     makes_sense.then_some(op)
 }
 
-/// Returns all possible results of `one` and `other` at the same time: of each order of their steps, and of the
-/// failures that spread from them.
+/// Returns all possible results of performing `one` and `other` at the same time: one for each order of their steps and
+/// of the failures that spread from them.
 fn interleavings(model: &Model, one: &[Step], other: &[Step]) -> Vec<(Model, Vec<Option<ops::Answer>>)> {
     if one.is_empty() && other.is_empty() && !model.is_failing() {
         return vec![(model.clone(), vec![None, None])];
@@ -109,8 +110,9 @@ fn interleavings(model: &Model, one: &[Step], other: &[Step]) -> Vec<(Model, Vec
     all
 }
 
-/// Runs a program, and returns where it differs from the model. Several models may look alike, and differ only in state
-/// that has not been observed yet, such as the order of a message and a stop in the mailbox of a held process.
+/// Runs a program, and returns where it differs from the model. Several models may fit the observed state. They differ
+/// only in state that has not been observed yet, such as the order of a message and a stop in the mailbox of a held
+/// process.
 fn run(sim: &Sim, case: &Case) -> Result<Met, String> {
     let mut met = Met::default();
     let (mut models, mut real) = (vec![Model::new(ACTORS, case.strategy)], Real::new(sim, ACTORS, case.strategy));
@@ -160,7 +162,7 @@ fn run(sim: &Sim, case: &Case) -> Result<Met, String> {
     Ok(met)
 }
 
-/// Runs a program under the schedule of its seed. Returns a difference instead of panicking: after a panic, the
+/// Runs a program under the schedule of its seed. Returns a difference and does not panic, since after a panic the
 /// simulation would shrink the schedule of each program that `proptest` tries.
 fn compare(case: &Case) -> Result<Met, String> {
     let outcome = Arc::new(Mutex::new(Ok(Met::default())));

@@ -1,8 +1,8 @@
 //! Checks that simulations find mistakes: small programs with one classic mistake each, and the same programs without
 //! it.
 //!
-//! The wrong version must fail within a few seeds of the default strategy, and the right one must pass. Seeds are
-//! fixed, so that neither depends on luck. A table in the guide shows how many seeds each strategy needs:
+//! The wrong version must fail within a thousand seeds of the default strategy, and the right one must pass. Seeds are
+//! fixed, so neither result depends on luck. A table in the guide shows how many seeds each strategy needs:
 //!
 //! ```text
 //! POSTROOM_WRITE=1 cargo test --release -p postroom-tests --test it planted::table
@@ -52,10 +52,10 @@ struct Program {
     run: fn(&Sim, Version),
 }
 
-/// Number of seeds after which a strategy counts as not finding a mistake.
+/// Number of seeds after which a strategy counts as unable to find a mistake.
 const SEEDS: u64 = 10_000;
 
-/// Number of seeds within which the default strategy must find each mistake. The hardest needs 100 on average.
+/// Number of seeds within which the default strategy must find each mistake. The hardest mistake needs 100 on average.
 const ENOUGH: u64 = 1_000;
 
 impl Program {
@@ -70,7 +70,7 @@ impl Program {
         match self.simulate(Version::Wrong, simulation) {
             Ok(_) => None,
             Err(SimulationError::Failed(failed)) => {
-                // The failure must come from this program.
+                // The failure must be this program's own.
                 let is_its = failed.place.contains(&format!("planted/{}.rs:", self.name));
                 assert!(is_its || failed.message.starts_with("stuck: "), "{failed}");
                 Some(failed.run.0)

@@ -1,4 +1,4 @@
-//! Schedules by the production scheduler, which decides what each of several workers runs.
+//! Schedules by the production scheduler. It decides what each of several workers runs.
 
 use super::{Adder, Cell};
 use postroom::prelude::*;
@@ -45,7 +45,7 @@ fn workers_steal_and_nothing_is_lost(sim: Sim) {
     sometimes!(sim.workers() == 4 && busy == 4, "four workers share the work");
 }
 
-/// Catches: processes that never run because they are in the queues of a worker whose step waits.
+/// Catches: processes that never run because they are in the queues of a worker whose current step waits.
 #[postroom::test(strategy = "production")]
 fn steps_that_wait_on_their_stacks_leave_their_queues_to_others(sim: Sim) {
     let cell = sim.spawn(Cell { value: 0 }).serve().expect("it starts");
@@ -80,7 +80,7 @@ fn a_fault_is_found_and_its_schedule_replayed() {
     assert_eq!((again.schedule(), again.departure), (first.schedule(), None));
 }
 
-/// A crash is injected whichever worker would have run the process.
+/// A crash is injected, no matter which worker would have run the process.
 #[test]
 fn faults_are_injected() {
     let crashed = Arc::new(AtomicU64::new(0));

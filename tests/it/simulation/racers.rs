@@ -1,4 +1,4 @@
-//! Concurrent processes, which take the place of threads in simulated tests.
+//! Concurrent processes. In simulated tests they take the place of threads.
 
 use postroom::Running;
 use postroom::prelude::*;
@@ -9,7 +9,7 @@ use std::task::Poll;
 
 type Acts<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A process that does the work of one thread in the threaded tests.
+/// A process that does what one thread does in the threaded tests.
 #[process]
 pub(super) struct Racer<T: Send + 'static>(Option<Acts<T>>);
 

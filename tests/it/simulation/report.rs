@@ -16,7 +16,7 @@ fn failed(error: SimulationError) -> FailedRun {
     }
 }
 
-/// The smallest schedule has both reads before the writes, and needs only default choices.
+/// In the smallest schedule, both reads come before the writes. It needs only default choices.
 #[test]
 fn a_lost_update_is_found_and_its_schedule_made_small() {
     let test = Simulation::new("bank::lost_update").check(|sim| {
@@ -37,7 +37,7 @@ fn a_lost_update_is_found_and_its_schedule_made_small() {
     assert!(failed.schedule().lines().count() < 20, "{text}");
 }
 
-/// Steps that block are not nested: each continues when its own answer has arrived.
+/// Steps that block are not nested: each of them continues as soon as its own answer has arrived.
 #[test]
 fn steps_that_wait_on_their_stacks_overlap() {
     let test = Simulation::new("overlap").check(|sim| {
@@ -64,7 +64,7 @@ fn a_test_that_nothing_can_go_on_with_is_stuck() {
     assert!(failed.message.contains("the test waits for an answer"), "{failed}");
 }
 
-/// Catches: a panic payload of the body that panics again in its drop, and so ends the test's thread.
+/// Catches: the end of the test's thread, because the panic payload of the body panics again when it is dropped.
 #[test]
 fn a_payload_that_panics_in_its_drop_is_a_failed_run() {
     let test = Simulation::new("bomb").seeds(2).check(|_sim| -> () { explode(1) });
@@ -97,7 +97,7 @@ fn a_test_without_end_names_the_busiest() {
     assert!(failed.message.contains("Restless#1: "), "{failed}");
 }
 
-/// Each run differs from the others, as it increments a static.
+/// Each run differs from the others, since the body increments a static.
 #[test]
 fn a_test_that_differs_from_run_to_run_is_refused() {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -139,7 +139,7 @@ fn story(seed: u64) -> String {
     story.lock().expect("one thread").clone()
 }
 
-/// Runs in this program, beside other tests; `../../book` tests the same from a user's view.
+/// Runs in this program, at the same time as other tests. `../../book` tests the same from a user's point of view.
 #[test]
 fn a_seed_is_the_same_run_each_time_and_seeds_differ() {
     let mut stories = HashMap::new();
@@ -206,8 +206,8 @@ impl Worker {
     }
 }
 
-/// Catches: a shutdown that waits in the simulation's time, which passes at once, and so reports all processes as
-/// stuck; or a drain that does not handle queued messages.
+/// Catches: a shutdown that waits in the simulation's time, and so reports all processes as stuck, since that time
+/// passes at once; and a drain that does not handle queued messages.
 #[test]
 fn a_simulated_test_cannot_wait_for_the_end_of_a_runtime() {
     for drains in [false, true] {

@@ -1,6 +1,6 @@
-//! The scenarios of the other tests in which processes race, each under 200 seeded schedules, in one file per folder.
-//! `POSTROOM_SEEDS=10000` runs more schedules. `sometimes!` marks the rare path that a scenario exercises, and fails if
-//! no seed takes that path.
+//! The scenarios of the other tests in which processes race, in one file per folder. Each runs under 200 seeded
+//! schedules, or under more with `POSTROOM_SEEDS=10000`. `sometimes!` marks the rare path that a scenario exercises,
+//! and fails if no seed takes that path.
 //!
 //! Where a threaded test blocks a thread at a gate to force an order, a scenario lets the seed choose the order.
 //!
@@ -19,7 +19,7 @@
 //! * two runtimes that talk to each other: the messages between hosts in `links`, `names` and `registry`;
 //! * a moment *within* the end of a process (a `close` or a drop that is delayed): in `names/holders`,
 //!   `registry/groups` and `process/ends`. A turn is atomic; `tests/models` covers these moments;
-//! * tests without a race: of one process, or of one order that its messages prescribe.
+//! * tests without a race: with only one process, or with a single order that the messages enforce.
 
 mod call;
 mod deadlock;
@@ -41,7 +41,7 @@ use std::time::Duration;
 /// A time that is longer than any scenario.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// A time that several operations take, so that they end at the same moment.
+/// The time that several operations take, so that they end at the same moment.
 const SOON: Duration = Duration::from_millis(5);
 
 /// A process that sleeps.

@@ -53,7 +53,7 @@ fn time_stands_still_while_there_is_something_to_do(sim: Sim) {
     assert!(!nap.pid().is_alive());
 }
 
-/// A blocking call from the test has its deadline in the simulation's time.
+/// If the test makes a blocking call, the call's deadline is in the simulation's time.
 #[postroom::test(seeds = 50)]
 fn calls_time_out_in_the_time_of_the_simulation(sim: Sim) {
     let deaf = sim.spawn(Sleeper).nap(1000 * HOUR).expect("it starts");
@@ -108,7 +108,7 @@ fn timers_that_fire_without_a_turn_are_a_livelock() {
     }
 }
 
-/// Catches: a bound that counts timers across turns, or across actions of the test.
+/// Catches: a bound whose count of timers goes on across turns, or across actions of the test.
 #[test]
 fn timers_that_something_comes_of_are_no_livelock() {
     let tick = Duration::from_millis(1);

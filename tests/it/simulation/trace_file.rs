@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command as Program;
 
-/// Runs `more` unrelated processes, and then two adders, one of which may lose its update.
+/// Runs `more` unrelated processes, and then two adders. One adder's update may get lost.
 fn lose_update(sim: &Sim, more: usize) {
     let cell = sim.spawn(Cell { value: 0 }).serve().expect("it starts");
     for _ in 0..more {
@@ -58,7 +58,7 @@ fn the_file_has_a_track_for_each_process_and_a_slice_for_each_turn() {
         let (process, what) = (slice["args"]["process"].as_str(), slice["name"].as_str());
         assert!(line.contains(process.expect("a name")) && line.ends_with(what.expect("a name")), "{slice}: {line}");
     }
-    // The start of each arrow is in an earlier turn than its end, on any track.
+    // Each arrow starts in an earlier turn than it ends in, on whatever track.
     let (begun, arrived) = (those("s"), those("f"));
     assert!(arrived.len() > 4, "{arrived:?}");
     for end in arrived {
@@ -81,7 +81,7 @@ fn a_replay_is_the_smallest_schedule_again() {
     }
 }
 
-/// The assertion after the last turn of the schedule is gone: the whole schedule fits, and nothing fails.
+/// The assertion after the last turn of the schedule has been removed, so the whole schedule fits, and nothing fails.
 #[test]
 fn a_replay_passes_if_the_whole_schedule_fits_and_does_not_fail() {
     let (_, path) = write("mended", Schedules::Random);
@@ -100,7 +100,7 @@ fn a_replay_passes_if_the_whole_schedule_fits_and_does_not_fail() {
 #[test]
 fn a_replay_of_a_changed_program_says_where_it_departs() {
     let (first, path) = write("changed", Schedules::Random);
-    // The changed program fails too.
+    // The changed program also fails.
     let other = failed(replay("changed", &path, |sim| lose_update(&sim, 1)));
     let departure = other.departure.clone().expect("there is one more process");
     let line = |run: &FailedRun| run.schedule().lines().nth(departure.turn - 1).expect("a turn").to_string();
@@ -109,7 +109,7 @@ fn a_replay_of_a_changed_program_says_where_it_departs() {
     let text = other.to_string();
     assert!(text.contains(&format!("departed in turn {} of {}", departure.turn, path.display())), "{text}");
 
-    // A replay that departs from the schedule and passes says nothing about the failure.
+    // If a replay departs from the schedule and passes, it says nothing about the failure.
     let test = replay("changed", &path, |sim| {
         let cell = sim.spawn(Cell { value: 0 }).serve().expect("it starts");
         for _ in 0..2 {
@@ -145,7 +145,7 @@ fn a_file_that_is_no_trace_is_an_error_that_says_so() {
 /// The environment variable that is set only in the child program.
 const CHILD: &str = "POSTROOM_TEST_CHILD";
 
-/// Run by the tests below in a child program; does nothing otherwise.
+/// The tests below run this in a child program. Otherwise it does nothing.
 #[test]
 fn victim() {
     if std::env::var_os(CHILD).is_some() {
@@ -153,7 +153,7 @@ fn victim() {
     }
 }
 
-/// Runs the victim in a program of its own with this environment, and returns its error output.
+/// Runs `victim` in a child program with these environment variables, and returns its error output.
 fn victim_with(variables: &[(&str, &str)]) -> String {
     let program = std::env::current_exe().expect("Linux knows");
     let mut victim = Program::new(program);
@@ -180,7 +180,7 @@ fn the_environment_says_where_to_and_what_to_replay() {
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
 
-/// Catches: an error of writing the file that is reported in place of the test's own.
+/// Catches: an error of writing the file that is reported in place of the test's own failure.
 #[test]
 fn a_file_that_cannot_be_written_hides_nothing() {
     let file = std::env::current_exe().expect("Linux knows");

@@ -39,13 +39,13 @@ fn messages_to_a_child_that_is_down_are_returned() {
         assert_eq!((refused.message.amount, refused.reason), (4, SendFailure::Restarting(a.pid())));
         assert_eq!(a.add(4).wait(), Err(CallError::Restarting));
         assert!(!a.pid().is_alive());
-        // A manual restart ends even an endless delay.
+        // A manual restart ends the delay, even an endless one.
         tree.restart_child("a").unwrap();
         is_back(a);
     });
 }
 
-/// Half of the messages are in the mailbox when the child exits.
+/// When the child exits, half of the messages are in its mailbox.
 #[test]
 fn without_keeping_the_mailbox_of_an_exited_child_is_dead_letters_with_the_reason_for_callers() {
     soon(|| {
@@ -100,7 +100,7 @@ fn a_name_that_no_child_has_is_refused_with_the_existing_ones() {
     });
 }
 
-/// The type of a hand-written process is known only once it runs.
+/// The type of a hand-written process is not known before it runs.
 #[test]
 fn a_child_may_be_a_hand_written_process() {
     soon(|| {
@@ -120,7 +120,7 @@ fn a_child_may_be_a_hand_written_process() {
     });
 }
 
-/// The PID that a child passes on as its own belongs to one incarnation; the tree has the PID that outlives it.
+/// If a child passes on its own PID, that PID belongs to one incarnation. The PID that outlives it is in the tree.
 #[test]
 fn the_pid_of_one_incarnation_is_gone_with_it() {
     soon(|| {
@@ -135,7 +135,7 @@ fn the_pid_of_one_incarnation_is_gone_with_it() {
     });
 }
 
-/// A child is spawned on another runtime. Its exit is noticed nevertheless, and it is restarted.
+/// A child is spawned on another runtime. Its exit is noticed all the same, and it is restarted.
 #[test]
 fn a_child_that_was_spawned_elsewhere_is_supervised_too() {
     soon(|| {

@@ -92,7 +92,7 @@ fn a_name_that_another_process_has_is_refused_and_the_spawn_undone() {
     });
 }
 
-/// A message of an unknown type is a dead letter, as for any process.
+/// A supervisor treats a message of an unknown type as a dead letter, like any process.
 #[test]
 fn an_unknown_message_to_a_supervisor_is_a_dead_letter() {
     soon(|| {

@@ -83,7 +83,7 @@ fn failures_far_enough_apart_are_never_too_many_and_close_ones_are() {
         assert_eq!(restarts(&tree, "a"), 20);
         fails(&runtime, a);
         clock.advance(Duration::from_millis(4_999)).unwrap();
-        // The failure before the last was 9.999 seconds ago.
+        // The second-to-last failure was 9.999 seconds ago.
         fails(&runtime, a);
         assert!(matches!(end.wait(), ExitReason::Error(_)));
     });

@@ -15,7 +15,7 @@ fn children_are_started_and_stopped_while_the_supervisor_runs() {
         let tree = dynamic(&runtime);
         assert!(tree.children().is_empty());
         let a = tree.start(Child::new("a", worker("a", &log))).unwrap();
-        // The child is called at once: messages wait until it runs.
+        // The child can be called at once, since messages wait until it runs.
         assert_eq!(a.add(4).wait(), Ok(4));
         assert_eq!(tree.child::<Worker>("a").unwrap(), a);
         let life = a.pid().join();
@@ -76,7 +76,7 @@ fn a_one_shot_child_may_move_its_state_and_is_not_restarted() {
     soon(|| {
         let (runtime, log) = (runtime(), Log::new());
         let tree = dynamic(&runtime);
-        // A worker is not `Clone`: it can be moved only once.
+        // A worker is not `Clone`, so it can be moved only once.
         let own = Worker { name: "a", log: log.clone(), sum: 40 };
         let a = tree.start(Child::once("a", move |spawn| spawn.of(own).serve())).unwrap();
         assert_eq!(a.add(2).wait(), Ok(42));
@@ -128,7 +128,7 @@ fn a_thousand_children_are_cancelled_at_once_and_all_exit() {
         let end = tree.join();
         tree.stop();
         runtime.until_idle().unwrap();
-        // In sequence they would take ten seconds.
+        // One after the other, they would take ten seconds.
         clock.advance(Duration::from_millis(10)).unwrap();
         runtime.until_idle().unwrap();
         assert_eq!(runtime.statistics().processes.live, 0);
@@ -176,7 +176,7 @@ fn requests_to_a_supervisor_that_has_exited_are_refused() {
     });
 }
 
-/// The request is accepted, but too late to start the child.
+/// The request is accepted, but it is too late to start the child.
 #[test]
 fn a_child_that_is_added_while_the_supervisor_stops_ends_with_its_messages() {
     soon(|| {
@@ -193,8 +193,8 @@ fn a_child_that_is_added_while_the_supervisor_stops_ends_with_its_messages() {
     });
 }
 
-/// Catches: a restarted supervisor that starts a child for a request from before the restart, although the child's
-/// address is gone and its name is free for another one.
+/// Catches: a restarted supervisor that starts a child because of a request from before the restart. By then the
+/// child's address is gone, and its name is free for another child.
 #[test]
 fn a_request_that_a_restart_has_overtaken_starts_no_child() {
     soon(|| {

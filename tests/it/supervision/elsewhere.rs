@@ -1,5 +1,5 @@
-//! Children that are started elsewhere, and the supervisor's reactions to the reports from there, in any order. The
-//! crate `postroom-cluster` tests whole clusters.
+//! Children that are started through a placement, and the supervisor's reactions to the reports about them, in any
+//! order. The crate `postroom-cluster` tests whole clusters.
 
 use super::*;
 use postroom::supervision::{ChildError, ChildStart, ChildState, GaveUp, Place, Placement, StartReport};
@@ -7,7 +7,7 @@ use postroom::{ChildSpawn, Pool};
 use std::error::Error;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// A placement whose requests the test answers.
+/// A placement whose requests for starts are answered by the test.
 #[derive(Clone)]
 struct Far(Sender<ChildStart>);
 
@@ -64,7 +64,7 @@ fn report(starts: &Receiver<ChildStart>) -> StartReport {
     report
 }
 
-/// A guard against a hang; no result depends on it.
+/// A time limit that guards against a hang. No result depends on it.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn end_of(tree: &Tree) -> ExitReason {
@@ -110,7 +110,7 @@ fn a_child_is_waiting_until_its_start_is_reported_and_runs_until_its_end_is() {
     end.ended(ExitReason::Cancelled("enough".into()));
     let second = report(&starts);
     assert_eq!(last(&tree), "cancelled: enough");
-    // A report that is dropped means that the node was lost.
+    // If a report is dropped, that means that the node was lost.
     drop(second.started(plain(&runtime)));
     let third = report(&starts);
     assert_eq!((last(&tree), tree.children()[0].restarts), ("its node was lost".to_owned(), 2));
@@ -128,7 +128,7 @@ fn a_child_is_waiting_until_its_start_is_reported_and_runs_until_its_end_is() {
     assert_eq!(end_of(&tree), ExitReason::Normal);
 }
 
-/// The node is lost, and the supervisor has not been notified.
+/// The node has been lost, but the supervisor has not been notified.
 #[test]
 fn a_message_to_a_child_that_is_lost_unheard_of_is_kept() {
     let runtime = Runtime::new().unwrap();
@@ -161,7 +161,7 @@ fn what_is_started_too_late_is_killed() {
     end_of(&tree);
 }
 
-/// The answer to an earlier start is not taken for the answer to the current one.
+/// An answer to an earlier start must not be taken for the answer to the current one.
 #[test]
 fn each_answer_belongs_to_its_start() {
     let runtime = Runtime::new().unwrap();
@@ -188,7 +188,7 @@ fn each_answer_belongs_to_its_start() {
     assert_eq!(life.wait(), ExitReason::Cancelled("enough".into()), "the end of the other start is not its own");
 }
 
-/// The end of a start that was given up does not remove a dynamic child whose next process runs.
+/// The end of a start that was given up must not remove a dynamic child whose next process already runs.
 #[test]
 fn the_end_of_a_start_that_was_given_up_leaves_a_dynamic_child_alone() {
     let runtime = Runtime::new().unwrap();
@@ -224,7 +224,7 @@ fn a_supervisor_that_is_stopped_does_not_wait_for_a_start() {
     eventually(|| !late.is_alive());
 }
 
-/// A supervisor that is killed does not stop its children, but kills them.
+/// If a supervisor is killed, it does not stop its children, but kills them.
 #[test]
 fn a_runtime_that_ends_during_a_start_leaves_no_process() {
     let (runtime, other) = (Runtime::new().unwrap(), Runtime::new().unwrap());

@@ -1,12 +1,12 @@
-//! The final end of a child's address: when nothing can start the child any more, even if handles of its tree are left.
-//! Then it has no names and is in no group or topic, and the watchers of its groups have been notified.
+//! A child's address is finally gone when nothing can start the child any more, even if handles of its tree are left.
+//! From then on it has no names and is in no group or topic, and the watchers of its groups have been notified.
 
 use super::*;
 use postroom::error::{GroupError, SendFailure};
 use postroom::supervision::{Child, ChildState};
 use postroom::{Mailbox, Topic};
 
-/// A PID with a group, a name and a topic, and a watcher of the group.
+/// A PID that is in a group and a topic and has a name, and a watcher of the group.
 struct Places<'a> {
     runtime: &'a Runtime,
     name: &'static str,
@@ -88,7 +88,7 @@ fn a_stopped_trees_children_are_in_no_group_although_its_handle_exists() {
     });
 }
 
-/// Catches: addresses that stay in groups after their supervisor gave up, or that lose its reason.
+/// Catches: addresses that stay in groups after their supervisor has given up, or that leave without its reason.
 #[test]
 fn the_children_of_a_supervisor_that_gave_up_are_in_no_group_either() {
     soon(|| {
@@ -103,7 +103,8 @@ fn the_children_of_a_supervisor_that_gave_up_are_in_no_group_either() {
     });
 }
 
-/// Catches: a child that loses its registrations although it may be restarted, or keeps them although it cannot be.
+/// Catches: a child that loses its registrations although it may be restarted, or that keeps them although it cannot
+/// be.
 #[test]
 fn a_restartable_child_keeps_its_registrations_and_a_dynamic_one_that_is_gone_does_not() {
     soon(|| {

@@ -1,4 +1,4 @@
-//! Messages that survive a restart: those left in the mailbox, and those sent before the successor started.
+//! Messages that survive a restart: those left in the mailbox, and those sent before the successor has started.
 
 use super::*;
 use postroom::CallError;
@@ -8,7 +8,7 @@ use postroom_tests::face::{Gate, with_dead_letters};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// A child that logs the messages that it handles, across its incarnations.
+/// A child that logs the messages it handles. All of its incarnations share one log.
 #[process]
 pub(crate) struct Scribe {
     pub(crate) book: Log<u64>,
@@ -122,8 +122,8 @@ fn the_message_that_was_being_handled_is_reported_and_not_replayed_and_its_calle
     });
 }
 
-/// Failures by panic and by kill: in an async method, in a method that answers later, and in one whose error ends the
-/// process.
+/// The child fails by a panic and by a kill: in an async method, in a method that answers later, and in a method whose
+/// error ends the process.
 #[test]
 fn the_failed_message_is_reported_for_each_kind_of_method() {
     #[process(on_error = "end")]
@@ -159,7 +159,7 @@ fn the_failed_message_is_reported_for_each_kind_of_method() {
         let tree = patient().add(many).spawn(&runtime).unwrap();
         let many: Address<Many> = tree.child("many").unwrap();
         let failed_in = |fail: &dyn Fn()| {
-            // The child must also be shown as running: the process serves before its supervisor marks it as running.
+            // The process serves before its supervisor marks it as running. So the child must also be shown as running.
             eventually(|| many.fine().wait().is_ok() && tree.children()[0].state == ChildState::Running);
             fail();
             is_down(&tree);
@@ -187,7 +187,7 @@ fn while_a_child_is_down_messages_beyond_its_bound_are_refused_as_full() {
         let (runtime, book) = (runtime(), Log::new());
         let tree = patient().add(scribe(&book).keep_at_most(2)).spawn(&runtime).unwrap();
         let scribe: Address<Scribe> = tree.child("scribe").unwrap();
-        // The messages in the mailbox do not count.
+        // The messages that are already in the mailbox do not count.
         let go = occupy(scribe);
         scribe.tear().send().unwrap();
         (0..50).for_each(|number| scribe.write(number).send().unwrap());
@@ -259,7 +259,7 @@ fn unhandled_messages_of_a_permanently_stopped_child_are_dead_letters() {
     });
 }
 
-/// Selective receive has taken the messages out of the mailbox and stashed them.
+/// The messages are not in the mailbox any more: selective receive has taken and stashed them.
 #[test]
 fn stashed_messages_of_a_child_are_handed_on_before_the_rest() {
     struct Go;
@@ -302,13 +302,13 @@ fn stashed_messages_of_a_child_are_handed_on_before_the_rest() {
     });
 }
 
-/// Threads send and call as fast as they can while the child keeps failing and being killed. Each message is handled
-/// once, in the order of its sender, except for those that were being handled at a failure.
+/// Threads send and call as fast as they can, while the child keeps failing and being killed. Each message is handled
+/// once, in the order of its sender, unless it was being handled when the child failed.
 ///
 /// Mutation: without the wait for senders that have got the PID (`ChildSlot::ending`), one of three runs loses a
-/// message. In one of thirty runs under load, this test also found two faults: if a successor fails while it is still
-/// being sent the kept messages, the messages that it leaves must precede the rest of them; and fifty milliseconds are
-/// too short for a preempted sender.
+/// message. In one of thirty runs under load, this test also found two faults. If a successor fails while it is still
+/// being sent the kept messages, the messages that it leaves must precede the rest of the kept ones. And fifty
+/// milliseconds are too short for a preempted sender.
 #[test]
 fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
     const SENDERS: u64 = 4;
@@ -349,7 +349,7 @@ fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order() {
             std::thread::spawn(move || {
                 while !over.load(SeqCst) {
                     target.pid().kill();
-                    // Each restart moves the whole backlog, so the child must make progress in between.
+                    // Each restart moves the whole backlog, so the child must make progress between two restarts.
                     let before = handled();
                     eventually(|| handled() > before + 20 || over.load(SeqCst));
                 }
@@ -435,7 +435,8 @@ impl Metronome {
     }
 }
 
-/// Catches: ticks that a process has sent to itself and that reach its successor, which has a timer of its own.
+/// Catches: ticks that a process has sent to itself, and that reach its successor. The successor has a timer of its
+/// own.
 #[test]
 fn the_ticks_of_a_process_are_not_handed_on_and_messages_among_them_are() {
     soon(|| {
@@ -445,7 +446,7 @@ fn the_ticks_of_a_process_are_not_handed_on_and_messages_among_them_are() {
         let child = Child::new("a", move |spawn| spawn.of(Metronome { ticks: 0, book: inside.clone() }).serve());
         let tree = eager(Supervisor::one_for_one()).add(child.keep_messages()).spawn(&runtime).unwrap();
         let a: Address<Metronome> = tree.child("a").unwrap();
-        // These messages are sent to the child from outside, and so to whichever process the child has at the time.
+        // These messages come from outside, and go to whichever process the child has at the time.
         let outside = a.write(9).send_every(PERIOD).unwrap();
         let (here, go) = (Latch::new(), Gate::new());
         a.pass(here.clone(), go.clone()).send().unwrap();

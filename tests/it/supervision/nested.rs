@@ -67,15 +67,15 @@ fn a_sibling_that_fails_has_the_supervisor_below_stop_its_children_in_order_and_
     });
 }
 
-/// The nested supervisor is restarted because of a sibling, which is not a failure of its own: messages to its children
-/// keep waiting.
+/// The nested supervisor is restarted because of a sibling. That is not a failure of its own, so messages to its
+/// children keep waiting.
 #[test]
 fn messages_for_a_child_wait_through_the_restart_of_its_supervisor() {
     soon(|| while !waits_through_the_restart() {});
 }
 
-/// Returns whether the message had to wait. It does not have to if the child is released before its supervisor has
-/// stopped it.
+/// Returns whether the message had to wait. If the child is released before its supervisor has stopped it, the message
+/// does not have to.
 fn waits_through_the_restart() -> bool {
     let (runtime, log) = (runtime(), Log::new());
     let own = log.clone();
@@ -127,8 +127,8 @@ fn when_the_supervisor_below_is_stopped_for_good_callers_of_its_children_fail() 
     });
 }
 
-/// Catches: a message that waits until the supervisor has exited although the supervisor has already given up on the
-/// child, however long the other children take to stop. (Mutation: in `driver.rs`, `may_return` does not check whether
+/// Catches: a message to a child that the supervisor has already given up on, but that waits until the supervisor has
+/// exited, however long the other children take to stop. (Mutation: in `driver.rs`, `may_return` does not check whether
 /// the supervisor gave up.)
 #[test]
 fn a_call_to_a_child_fails_at_once_while_the_supervisor_below_that_gave_up_on_it_still_stops_the_others() {
@@ -147,7 +147,7 @@ fn a_call_to_a_child_fails_at_once_while_the_supervisor_below_that_gave_up_on_it
         c.pass(here.clone(), go.clone()).send().unwrap();
         here.wait();
         crash(b);
-        // The child is down or given up on: in either case the call fails before the other child has stopped.
+        // The child is down or has been given up on. In both cases the call fails before the other child has stopped.
         let answer = b.add(7).timeout(Duration::from_secs(10)).wait();
         assert!(matches!(answer, Err(CallError::Gone(_))), "{answer:?}");
         assert!(b.add(7).send().is_err(), "nothing is kept for it any more");
@@ -157,7 +157,7 @@ fn a_call_to_a_child_fails_at_once_while_the_supervisor_below_that_gave_up_on_it
     });
 }
 
-/// A child with the handle of its own tree may inspect, stop and restart children.
+/// A child that has the handle of its own tree may inspect, stop and restart the tree's children.
 #[test]
 fn a_child_may_have_the_handle_of_its_own_tree() {
     #[process]

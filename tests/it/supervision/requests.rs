@@ -1,5 +1,5 @@
 //! Requests to the stable PID of a child that has no process, because it has not started yet or is between two
-//! processes; and the state that is up to date when the end of a child is reported.
+//! processes. Also what must be up to date when the end of a child is reported.
 
 use super::*;
 use postroom::future::Ended;
@@ -16,14 +16,14 @@ fn dynamic(runtime: &Runtime) -> Tree {
     eager(Supervisor::dynamic()).spawn(runtime).unwrap()
 }
 
-/// Returns a runtime on which nothing runs before it is resumed, and a supervisor there.
+/// Returns a runtime and a supervisor on it. Nothing runs there before the runtime is resumed.
 fn paused() -> (Runtime, Tree) {
     let runtime = Runtime::builder().workers(1).paused().build().unwrap();
     let tree = dynamic(&runtime);
     (runtime, tree)
 }
 
-/// Returns a child that is down, and is restarted only on request.
+/// Returns the address of a child that is down and is restarted only on request, and the child's tree.
 fn crashed(runtime: &Runtime) -> (Tree, Address<Worker>) {
     let tree = Supervisor::one_for_one().intensity(u32::MAX, Duration::MAX).backoff(Backoff::constant(Duration::MAX));
     let tree = tree.child("a", worker("a", &Log::new())).spawn(runtime).unwrap();
@@ -250,7 +250,7 @@ fn between_two_processes_a_wait_is_for_the_next_and_a_request_to_end_finds_none(
     });
 }
 
-/// A waiter that joins again after each end gets each end once.
+/// If a waiter joins again after each end, it is told of each end once.
 #[test]
 fn those_that_wait_again_are_told_of_each_end_once() {
     soon(|| {
@@ -277,7 +277,7 @@ fn those_that_wait_again_are_told_of_each_end_once() {
 
 type Seen = Log<(bool, usize)>;
 
-/// A hook that checks, at each end of a worker, whether its name is free and how many children there are.
+/// A hook that checks at each end of a worker whether the worker's name is free, and how many children there are.
 struct Looks(Arc<Mutex<Option<Tree>>>, Seen);
 
 impl Hook for Looks {
@@ -337,8 +337,8 @@ fn the_name_of_a_dynamic_child_is_free_when_its_end_is_told() {
     });
 }
 
-/// The end of a child that has no process is reported only after its name is free. The waker of a join checks that, as
-/// it runs when the end is reported.
+/// The end of a child that has no process is reported only after the child's name is free. The waker of a join checks
+/// that, since it runs when the end is reported.
 #[test]
 fn the_name_of_a_child_that_never_begins_is_free_when_its_end_is_told() {
     soon(|| {
@@ -367,7 +367,7 @@ impl Wake for LooksWhenWoken {
 fn a_link_with_a_child_is_removed_by_whatever_name_it_was_made() {
     soon(|| {
         let log = Log::new();
-        // The links are made to a pool before it has a process: two aliases lead to the process.
+        // The links are made to a pool that has no process yet, so that two aliases lead to the process.
         let (paused, _) = paused();
         let pools = eager(Supervisor::one_for_one()).child("w", {
             let log = log.clone();
@@ -395,7 +395,7 @@ fn a_link_with_a_child_is_removed_by_whatever_name_it_was_made() {
     });
 }
 
-/// A process that links, sees the end of its partner and unlinks in one step, so it handles no signals meanwhile.
+/// A process that links, sees the end of its partner and unlinks, all in one step. So it handles no signals in between.
 #[process]
 struct UnlinksLate {
     exits: Log<Pid>,

@@ -1,5 +1,5 @@
 //! Messages to a child that is being restarted: they are refused as `Restarting`, or wait for the successor if the
-//! sender chooses.
+//! sender wants that.
 
 use super::*;
 use postroom::CallError;
@@ -139,7 +139,7 @@ impl Asker {
     fn ping(&mut self) {}
 }
 
-/// Catches: a process that waits for a restart and is not woken by it, or cannot handle messages meanwhile.
+/// Catches: a process that waits for a restart but is not woken by it, or that cannot handle messages while it waits.
 #[test]
 fn processes_wait_for_a_restart_in_each_way_that_they_can_wait() {
     soon(|| {
@@ -162,12 +162,12 @@ fn processes_wait_for_a_restart_in_each_way_that_they_can_wait() {
     });
 }
 
-/// Catches: a call that waits forever, or whose error after the deadline leaves delivery unknown.
+/// Catches: a call that waits forever, or that leaves delivery unknown after its deadline.
 #[test]
 fn a_wait_for_a_restart_that_times_out_was_not_delivered() {
     soon(|| {
         let clock = Clock::manual();
-        // Calls have five seconds.
+        // The timeout of calls is five seconds.
         let runtime = postroom_tests::face::builder()
             .call_timeout(postroom::DEFAULT_TIMEOUT)
             .clock(clock.clone())
@@ -184,7 +184,7 @@ fn a_wait_for_a_restart_that_times_out_was_not_delivered() {
         eventually(|| heard.all() == [Err(CallError::Restarting)]);
         clock.advance(Duration::from_secs(2)).unwrap();
         eventually(|| heard.all() == [Err(CallError::Restarting), Err(CallError::Restarting)]);
-        // A wait on a thread uses system time.
+        // A thread that waits uses system time.
         let limit = Duration::from_millis(20);
         assert_eq!(a.add(4).timeout(limit).wait_for_restart().wait(), Err(CallError::Restarting));
         assert_eq!(a.add(16).timeout(limit).send_wait().unwrap_err().reason, SendFailure::Restarting(a.pid()));
@@ -244,8 +244,9 @@ impl Till {
     }
 }
 
-/// The result of each call agrees with what happened to it, while the child keeps being killed. Catches: an answer
-/// without handling, a handled call reported as undelivered, and `Restarting` for a call that may wait.
+/// The result of each call agrees with what happened to the call, while the child keeps being killed. Catches: an
+/// answer to a call that was not handled, a handled call that is reported as undelivered, and `Restarting` for a call
+/// that may wait.
 #[test]
 fn results_of_calls_agree_with_handling_while_a_child_keeps_being_killed() {
     soon(|| {

@@ -66,7 +66,7 @@ fn with_rest_for_one_later_children_are_restarted_and_earlier_ones_are_not() {
     });
 }
 
-/// Each of the three kinds of children ends with a normal exit and with a crash.
+/// Children of each of the three kinds end, once with a normal exit and once with a crash.
 #[test]
 fn permanent_children_always_start_again_transient_ones_after_failures_temporary_ones_never() {
     soon(|| {
@@ -122,7 +122,7 @@ fn a_child_with_an_async_entry_has_ended_when_its_body_has() {
     });
 }
 
-/// The start fails three times; meanwhile later children wait.
+/// The start fails three times. Until it succeeds, later children wait.
 #[test]
 fn a_first_start_that_fails_is_retried_as_any_other_failure() {
     soon(|| {
@@ -185,7 +185,7 @@ fn more_failures_than_the_window_allows_end_the_supervisor_with_the_child_and_it
         assert!(gave_up.handling.unwrap().ends_with("WorkerCrash"));
         let text = gave_up.to_string();
         assert!(text.contains("`b`") && text.contains("after 2 restarts") && text.contains("it had to"), "{text}");
-        // The other children were stopped, in reverse order.
+        // The other children were stopped in reverse order.
         assert_eq!(lines(&log)[lines(&log).len() - 3..], ["b ends", "c ends", "a ends"]);
         // A later join gets the same reason.
         assert_eq!(tree.join().wait().to_string(), ExitReason::Error(error).to_string());
@@ -204,7 +204,7 @@ fn with_no_restart_allowed_the_first_failure_is_one_too_many() {
     });
 }
 
-/// A child that cannot start and is retried endlessly without delay keeps its supervisor busy, but responsive.
+/// If a child cannot start and is retried endlessly without delay, its supervisor is busy, but stays responsive.
 #[test]
 fn a_supervisor_that_tries_without_end_can_be_stopped() {
     soon(|| {

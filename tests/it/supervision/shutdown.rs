@@ -5,8 +5,8 @@ use postroom::supervision::Child;
 use postroom_tests::HOUR;
 use std::sync::mpsc::channel;
 
-/// Runs a hundred times, since a failure would be random: the shutdown cancels all processes at once except supervised
-/// ones.
+/// This is repeated a hundred times, since a failure would be random: the shutdown cancels all processes at once,
+/// except supervised ones.
 #[test]
 fn when_the_runtime_goes_down_children_are_stopped_by_their_supervisor_in_reverse_order() {
     soon(|| {
@@ -31,7 +31,8 @@ fn when_the_runtime_goes_down_children_are_stopped_by_their_supervisor_in_revers
     });
 }
 
-/// The supervisor is in a restart loop when the host shuts down: a start that is refused then is not a failure.
+/// The host shuts down while the supervisor is in a restart loop. If the host then refuses a start, that is not a
+/// failure.
 #[test]
 fn a_restart_that_a_shutdown_refuses_is_no_failure() {
     soon(|| {
@@ -121,7 +122,7 @@ fn a_supervisor_is_not_spawned_on_a_runtime_that_is_down() {
     });
 }
 
-/// Unsupervised processes that a child's closure spawns are cancelled by the shutdown like any other.
+/// A child's closure spawns processes without supervision. The shutdown cancels them like any others.
 #[test]
 fn helpers_that_a_closure_spawns_on_the_host_are_cancelled_by_the_shutdown_itself() {
     soon(|| {

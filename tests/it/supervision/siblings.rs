@@ -30,7 +30,7 @@ impl Doubles for Doubler {
     }
 }
 
-/// A child that calls another one, knowing only its protocol.
+/// A child that calls another one. It knows only the other's protocol.
 #[process]
 struct Asks {
     whom: Address<dyn Doubles>,
@@ -69,7 +69,7 @@ impl Relay {
     }
 }
 
-/// A child can get the address of a later one, too. Catches: a closure that gets the PID of one incarnation, and an
+/// A child can also get the address of a later child. Catches: a closure that gets the PID of one incarnation, and an
 /// address that becomes stale.
 #[test]
 fn a_child_is_given_the_address_of_its_sibling_which_outlives_restarts_of_both() {
@@ -119,7 +119,7 @@ fn a_nested_tree_gets_the_address_of_its_sibling() {
     });
 }
 
-/// The closure returns the error that it gets, so the child does not start.
+/// The closure fails with the error that it gets, so the child does not start.
 #[test]
 fn a_sibling_that_there_is_not_is_an_error_of_the_start() {
     soon(|| {
@@ -156,7 +156,7 @@ fn a_process_without_a_supervisor_has_no_siblings() {
     });
 }
 
-/// Catches: an address that is refused because the sibling has not been started yet: the supervisor starts its children
+/// Catches: an address that is refused because the sibling has not been started yet. The supervisor starts its children
 /// in order, so it would retry until it gives up.
 #[test]
 fn a_sibling_that_has_not_been_started_yet_is_known_by_its_protocol() {
@@ -183,8 +183,8 @@ fn a_sibling_that_has_not_been_started_yet_is_known_by_its_protocol() {
     });
 }
 
-/// The type of a hand-written process is known only once it runs, but its PID is known earlier. Pools of such processes
-/// can be children, too.
+/// The type of a hand-written process is not known before it runs, but its PID is. Pools of such processes can be
+/// children, too.
 #[test]
 fn a_hand_written_sibling_is_known_by_its_pid_before_it_starts() {
     soon(|| {

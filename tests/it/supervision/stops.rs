@@ -24,7 +24,7 @@ fn a_tree_stops_its_children_in_reverse_order_and_then_ends() {
     });
 }
 
-/// `stop` of a plain process is handled in order and drops the state; a supervisor stops its children first.
+/// A `stop` of a plain process is handled in order, and drops the state. A supervisor first stops its children.
 #[test]
 fn stop_and_cancel_of_the_supervisors_pid_stop_its_children_in_order_too() {
     soon(|| {
@@ -98,8 +98,8 @@ fn without_time_to_stop_a_child_is_killed_without_a_cancellation() {
     });
 }
 
-/// One child is in a step that does not return. The others are still stopped; only its own successor waits for its
-/// exit.
+/// One child is in a step that does not return. The others are stopped all the same. Only the child's own successor
+/// waits for its exit.
 #[test]
 fn a_child_in_a_step_that_does_not_return_holds_up_only_its_own_successor() {
     soon(|| {
@@ -149,7 +149,7 @@ fn a_child_may_take_its_time_to_clean_up() {
             .spawn(&runtime)
             .unwrap();
         let end = tree.join();
-        // A child that is cancelled before it has started has nothing to clean up.
+        // If a child is cancelled before it has started, it has nothing to clean up.
         here.wait();
         tree.stop();
         go.wait();
@@ -210,7 +210,7 @@ fn a_supervisor_that_is_killed_takes_its_children_along() {
     });
 }
 
-/// Spawns a tree with a child that fails and a transient one.
+/// Spawns a tree with two children: a permanent one, and a transient one.
 fn group(runtime: &Runtime, log: &Log<String>) -> (Tree, Address<Worker>, Address<Worker>) {
     let tree = eager(Supervisor::one_for_all())
         .child("a", worker("a", log))
@@ -242,8 +242,8 @@ fn a_transient_child_that_was_stopped_stays_down_when_its_group_is_restarted() {
     });
 }
 
-/// Catches: a stop that is still remembered after the child was started again and has finished by itself. (Mutation: in
-/// `plan/requests.rs`, `restart_child` does not clear `stopped`.)
+/// Catches: a stop that is still remembered after the child was started again and has then finished by itself.
+/// (Mutation: in `plan/requests.rs`, `restart_child` does not clear `stopped`.)
 #[test]
 fn a_finished_transient_child_is_restarted_with_its_group_even_if_it_was_stopped_before() {
     soon(|| {
@@ -262,9 +262,9 @@ fn a_finished_transient_child_is_restarted_with_its_group_even_if_it_was_stopped
     });
 }
 
-/// Catches: a failure after a long run that counts as one more in a row, or as none, which makes the delay after the
-/// next one too long or too short. (Mutation: in `plan/backoff.rs`, `Backoff::failed`, set `in_a_row` to 0, to 2 or to
-/// one more after a stable run.)
+/// Catches: a failure after a long run that counts as one more failure in a row, or as none. Then the delay after the
+/// next failure is too long or too short. (Mutation: in `plan/backoff.rs`, `Backoff::failed`, set `in_a_row` to 0, to 2
+/// or to one more after a stable run.)
 #[test]
 fn the_second_failure_after_a_stable_run_waits_for_twice_as_long_as_the_first() {
     soon(|| {
@@ -293,7 +293,7 @@ fn the_second_failure_after_a_stable_run_waits_for_twice_as_long_as_the_first() 
             let started = began + *starts.all().last().unwrap();
             started - before
         };
-        // Each run takes two seconds, except for the third, which is longer than `reset_after`.
+        // Each run takes two seconds, except for the third. That one takes longer than `reset_after`.
         let delays =
             [fail_after(millis(0)), fail_after(millis(0)), fail_after(Duration::from_secs(9)), fail_after(millis(0))];
         assert_eq!(delays, [10, 20, 10, 20].map(millis));

@@ -33,7 +33,7 @@ fn upgrade(pid: Pid) -> Address<Clerk> {
     pid.upgrade(|old: Worker| Clerk { sum: old.sum }).wait().unwrap()
 }
 
-/// Catches: a tree, or an address, that uses the type with which the child was started.
+/// Catches: a tree or an address that still uses the type with which the child was started.
 #[test]
 fn a_tree_shows_the_current_type_and_a_restart_returns_to_the_original() {
     soon(|| {
@@ -81,7 +81,8 @@ fn a_child_that_was_redefined_is_restarted_as_the_new_definition_and_keeps_all_e
     });
 }
 
-/// Catches: a redefinition that outlives the supervisor and its closures, or a child's address that does not.
+/// Catches: a redefinition that outlives the supervisor and its closures, or a child's address that does not outlive
+/// them.
 #[test]
 fn a_restarted_supervisor_uses_its_closures() {
     soon(|| {

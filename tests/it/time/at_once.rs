@@ -1,6 +1,6 @@
 //! Very many timers that are due at the same time: the thread that fires them lets processes run in between.
 //!
-//! Not covered: how long other processes wait, which `benches/compare -- --probe` measures.
+//! Not covered: how long other processes wait. That is measured by `benches/compare -- --probe`.
 
 use postroom::Host;
 use postroom::prelude::*;
@@ -59,9 +59,9 @@ impl Hearer {
 }
 
 /// Sets timers that are due `after` from now, and returns the number of their messages that were handled while timers
-/// were left. Returns `None` if that proves nothing: some of the timers were due before all had been set, or the worker
-/// passed to another thread meanwhile, because the machine let the first one wait. The hearer may then be among the
-/// processes that the first thread keeps, and runs when the watchdog has taken it from there.
+/// were left. Returns `None` if that proves nothing. This is so if some timers were due before all had been set, or if
+/// the worker has passed to another thread because the machine let the first thread wait. Then the hearer may be among
+/// the processes that the first thread keeps, and run only when the watchdog has taken it from there.
 fn heard_while_timers_were_left(after: Duration) -> Option<u64> {
     let runtime = builder().workers(1).build().unwrap();
     let (heard, while_timers_were_left) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -73,7 +73,7 @@ fn heard_while_timers_were_left(after: Duration) -> Option<u64> {
     let taken_over = || runtime.statistics().watchdog.taken_over;
     setter.set(after).wait().unwrap();
     let before = taken_over();
-    // If another thread took over before that, the previous one may still keep the hearer, until it has run.
+    // If another thread took over before this point, the previous one may still keep the hearer until it has run.
     hearer.run().wait().unwrap();
     let together = runtime.statistics().timers == TIMERS as usize;
     eventually(|| heard.load(SeqCst) == TIMERS);
@@ -84,7 +84,7 @@ fn heard_while_timers_were_left(after: Duration) -> Option<u64> {
 #[test]
 fn the_only_worker_runs_processes_before_it_has_fired_all_that_is_due() {
     soon(|| {
-        // A busy machine takes longer to set the timers, and is asked again.
+        // A busy machine may set the timers too slowly. Then there is another attempt, with more time.
         let mut afters = std::iter::successors(Some(Duration::from_millis(50)), |after| Some(*after * 2));
         let heard = afters.find_map(heard_while_timers_were_left).expect("an endless iterator");
         assert!(heard > 0, "all were fired before the first was heard");

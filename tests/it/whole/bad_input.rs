@@ -1,4 +1,4 @@
-//! Mistakes that some program will make: each has a defined result, and none harms another process.
+//! Mistakes that some programs will make. Each has a defined result, and none of them harms another process.
 
 use postroom::error::{BuildError, SendFailure};
 use postroom::manual::{Event, Events, Process, StepOutput};
@@ -41,7 +41,7 @@ fn invalid_numbers_of_workers_are_refused() {
     });
 }
 
-/// The variable may be read only once per program, so this test runs itself once for each value.
+/// The program may read the variable only once, so this test runs itself as a child program for each value.
 #[test]
 fn postroom_workers_sets_the_number_unless_the_builder_does() {
     const CHILD: &str = "POSTROOM_TEST_CHILD";
@@ -107,7 +107,7 @@ fn spawns_and_sends_from_close_are_as_any_others() {
         let process = process.close(move || {
             let host = Host::current().unwrap();
             let own = me.lock().unwrap().unwrap();
-            // A send to itself fails, as the process is already unroutable.
+            // The process is already unroutable, so a send to itself fails.
             *refused.lock().unwrap() = Some((own, host.send(own, 7_u64).unwrap_err()));
             host.send(listener, 8_u64).unwrap();
             *place.lock().unwrap() = Some(host.spawn_process(idle_for_ever()).start().unwrap());
@@ -123,7 +123,7 @@ fn spawns_and_sends_from_close_are_as_any_others() {
     });
 }
 
-/// The destructors are those of a message, on any thread, and of the process's state, which the runtime drops.
+/// The destructors are those of a message, on any thread, and of the process's state, on a thread of the runtime.
 #[test]
 fn spawns_and_sends_from_destructors_are_as_any_others() {
     struct Sends(Host, Pid);
@@ -168,7 +168,8 @@ fn spawns_and_sends_from_destructors_are_as_any_others() {
     });
 }
 
-/// While a thread's thread-locals are destroyed, those of the runtime may already be gone: that must not abort.
+/// While a thread's thread-locals are destroyed, those of the runtime may already be gone. This must not abort the
+/// program.
 #[test]
 fn spawns_sends_and_calls_from_a_threads_last_moments_are_as_any_others() {
     struct Late(Host, Pid, Address<Answers>);
@@ -261,7 +262,8 @@ fn spawns_and_sends_after_the_shutdown_are_refused_and_return_the_message() {
     });
 }
 
-/// Sends 64 MiB behind a pointer, 16 KiB in the message itself, an empty message, and one with the alignment of a page.
+/// Sends 64 MiB behind a pointer, 16 KiB in the message itself, an empty message, and a message with the alignment of a
+/// page.
 #[test]
 fn messages_of_any_size_and_alignment_arrive_whole() {
     #[repr(align(4096))]
@@ -328,7 +330,7 @@ fn infinite_durations_never_elapse_and_zero_elapses_at_once() {
         assert_eq!(end.wait_timeout(Duration::MAX), Some(ExitReason::Killed));
         assert_eq!(answers.pid().join().wait_timeout(Duration::ZERO), None);
         assert!(!runtime.shutdown_within(Duration::MAX).unwrap().was_forced());
-        // A deadline of zero kills at once; a process that exits by itself at that moment may count as either.
+        // A deadline of zero kills at once. If a process exits by itself at that moment, it may count as either.
         let runtime = one_worker();
         let deaf = runtime.spawn_process(idle_for_ever().handles_cancel()).start().unwrap();
         let end = deaf.join();
@@ -411,7 +413,8 @@ fn processes_that_spawn_each_other_from_init_end_at_a_depth() {
     });
 }
 
-/// Panics with payloads that are not text, with payloads whose drop panics, in `entries` and in `handles_cancel`.
+/// Panics with payloads that are not text and with payloads whose drop panics, and panics in `entries` and in
+/// `handles_cancel`.
 #[test]
 fn panics_of_every_kind_are_contained() {
     struct Bomb;
@@ -446,7 +449,7 @@ fn panics_of_every_kind_are_contained() {
     });
 }
 
-/// A value whose drop panics, at each place where the runtime drops an unwanted value.
+/// The runtime drops an unwanted value whose drop panics, at each of the places where it may do so.
 ///
 /// Mutation: in `payload.rs`, `drop`, leave out the guard `ignore`: a worker is lost, and with the only one all others.
 #[test]
@@ -484,7 +487,7 @@ fn values_whose_drop_panics_are_contained_wherever_they_are_dropped() {
         let builder = builder.handler(move |Lay, completion| send.lock().unwrap().send(completion).unwrap());
         let runtime = builder.build().unwrap();
         let host = runtime.host();
-        // A value in the mailbox of a killed process.
+        // Here the value is in the mailbox of a killed process.
         let go = Latch::new();
         let may_go = go.clone();
         let pid = runtime
@@ -499,7 +502,7 @@ fn values_whose_drop_panics_are_contained_wherever_they_are_dropped() {
         go.open();
         eventually(|| drops.load(SeqCst) == 1);
         works(&runtime);
-        // A value in an answer to an exited process, and to a process that exits with the answer in its lane.
+        // Here it is in an answer: to an exited process, or to a process that exits with the answer in its lane.
         for number in 0..2 {
             let mut began = false;
             let (inside, go) = (Latch::new(), Latch::new());
@@ -531,7 +534,7 @@ fn values_whose_drop_panics_are_contained_wherever_they_are_dropped() {
             eventually(|| drops.load(SeqCst) == 2 + number);
             works(&runtime);
         }
-        // Values in an unhandled command, in a refused call, and in an unwanted result.
+        // Here the values are in an unhandled command, in a refused call, and in an unwanted result.
         let (one, two, three) = (mine(), mine(), mine());
         let mut yields = Some((one, two, three));
         let dead = pid;
@@ -546,7 +549,7 @@ fn values_whose_drop_panics_are_contained_wherever_they_are_dropped() {
         pid.start().unwrap();
         eventually(|| drops.load(SeqCst) == 6);
         works(&runtime);
-        // A value in a timer that fires too late, and in one that never fires.
+        // Here one value is in a timer that fires too late, and another one in a timer that never fires.
         let runtime_of_timers = Runtime::builder().workers(1).paused().build().unwrap();
         let answers = runtime_of_timers.spawn(Takes(std::marker::PhantomData::<Mine>)).serve().unwrap();
         answers.take(mine()).send_after(Duration::from_millis(2)).unwrap();
@@ -611,8 +614,8 @@ impl<M: Send + 'static> Takes<M> {
     }
 }
 
-/// Each process sends more messages than it takes, to the other, to itself and in a cycle. None is lost, and the
-/// shutdown ends the processes.
+/// Each process sends more messages than it takes: to one other process, to itself, and in a cycle. None of the
+/// messages is lost, and the shutdown ends the processes.
 #[test]
 fn floods_in_both_directions_to_itself_and_in_a_cycle_all_arrive() {
     within(Duration::from_secs(60), || {

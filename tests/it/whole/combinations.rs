@@ -55,7 +55,7 @@ impl Node {
         other.add(1).timeout(within).await.map_err(|error| error.to_string())
     }
 
-    /// Calls the next process of the path, which calls the next.
+    /// Calls the next process of the path, which in turn calls the one after it.
     #[message]
     async fn around(&mut self, path: Vec<Address<Node>>) -> Result<u64, String> {
         let Some((next, rest)) = path.split_first() else { return Ok(0) };

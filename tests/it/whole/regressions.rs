@@ -1,8 +1,7 @@
 //! Regression tests for faults that a review found. Each is named after its fault.
 //!
-//! No result depends on time. If a fault caused a delay, the test makes the step that caused it wait for the delayed
-//! event, so that the fault becomes a deadlock, which the time limit ends. A timeout that would hide a hang is
-//! [`AGES`].
+//! No result depends on time. If a fault caused a delay, the test lets the step that caused it wait for the delayed
+//! event. So the fault becomes a deadlock, and the time limit ends it. Timeouts that would hide a hang are [`AGES`].
 
 use postroom::manual::{Events, Process, StepOutput};
 use postroom::prelude::*;
@@ -28,14 +27,14 @@ fn with_workers(workers: usize) -> Builder {
     Runtime::builder().workers(workers).shutdown_deadline(Duration::from_secs(5))
 }
 
-/// Waits until no step runs. The threads fall asleep soon after that, which cannot be observed from outside, so tests
-/// that need them asleep run in rounds.
+/// Waits until no step runs. The threads fall asleep soon after that. This cannot be observed from outside, so tests
+/// that need sleeping threads run in rounds.
 fn until_quiet(runtime: &Runtime) {
     eventually(|| runtime.statistics().workers.iter().all(|worker| !worker.running));
     thread::sleep(milliseconds(10));
 }
 
-/// Returns a future that is pending a few times, each time with a wake from its own poll.
+/// Returns a future that is pending a few times. Each time its own poll wakes it.
 async fn wakes_itself() -> u32 {
     let mut polls = 0;
     poll_fn(move |context| {
@@ -124,7 +123,7 @@ impl Probe {
         (0..10).filter_map(|_| ctx.deadline()).max()
     }
 
-    /// Returns the time at which it requested the deadline of another process, and that deadline.
+    /// Requests the deadline of another process. Returns the time of that request, and the deadline.
     #[message]
     async fn ask_deadline(&mut self, of: Address<Probe>) -> (Instant, Result<Option<Instant>, CallError>) {
         let asked = Instant::now();
@@ -201,7 +200,7 @@ fn a_poller_that_slept_for_a_far_timer_did_not_watch_run_next_slots() {
     });
 }
 
-/// A deadline counted from the time of an earlier step would be too early by the time that the runtime was idle.
+/// If the deadline were counted from the time of an earlier step, it would be too early by the runtime's idle time.
 #[test]
 fn the_default_deadline_of_a_call_was_counted_from_a_stale_clock() {
     soon(|| {
@@ -234,7 +233,7 @@ impl Drop for SpawnsWhenDropped {
     }
 }
 
-/// Passes a value to an exiting process on the only worker, which must still work afterwards.
+/// Passes a value to an exiting process on the only worker, and checks that the worker still works afterwards.
 fn a_worker_survives_the_drop_of<T: Send + Sync + 'static>(value: impl FnOnce(Host, Latch) -> T + Send + 'static) {
     soon(move || {
         let runtime = with_workers(1).build().unwrap();
@@ -291,7 +290,7 @@ fn answered_calls_from_outside_left_their_timers_behind() {
     });
 }
 
-/// Checks that a shutdown drops the only sender, which the runtime holds, after `use_it` has made the runtime send.
+/// The runtime holds the only sender. Checks that a shutdown drops it, after `use_it` has made the runtime send.
 fn is_dropped_at_shutdown(
     build: impl FnOnce(Sender<&'static str>) -> Runtime + Send + 'static,
     use_it: impl FnOnce(&Runtime) + Send + 'static,
@@ -310,7 +309,7 @@ fn the_dead_letter_hook_outlived_its_runtime() {
     let build = |says: Sender<_>| with_workers(2).on_dead_letter(move |_| says.send("used").unwrap()).build().unwrap();
     is_dropped_at_shutdown(build, |runtime| {
         let probe = runtime.spawn(Probe).serve().unwrap();
-        // An unhandled message becomes a dead letter when it is delivered, which is before the answer.
+        // An unhandled message becomes a dead letter when it is delivered. That is before the answer.
         runtime.send(probe.pid(), 1_u8).unwrap();
         probe.ping().timeout(AGES).wait().unwrap();
     });
@@ -346,7 +345,7 @@ fn the_factories_of_processes_outlived_their_runtime() {
     });
 }
 
-/// Checks that two processes, one of which lends the other a future of its own, both exit when cancelled.
+/// One process lends another one a future of its own. Checks that both of them exit when cancelled.
 fn leaves_both_cancellable(lend: impl Fn(Address<Probe>, Address<Probe>) -> bool + Send + 'static) {
     soon(move || {
         let runtime = with_workers(2).build().unwrap();
@@ -392,7 +391,7 @@ struct LastWords(Host, Address<Probe>, Latch);
 
 impl Drop for LastWords {
     fn drop(&mut self) {
-        // The thread-locals of the runtime may be gone: the calls must return, but need not succeed.
+        // The thread-locals of the runtime may be gone. The calls must return, but need not succeed.
         let _spawned = self.0.spawn(Probe).serve();
         let _refused = self.0.spawn(Probe).refuse();
         let _sent = self.1.ping().send();

@@ -97,7 +97,7 @@ fn seen_within(seen: &Log<String>, expected: &[&str]) {
 }
 
 /// Catches: arguments in the wrong order, a kind of message without a match arm of its own, and types that are known
-/// only for processes started by name (this one was spawned).
+/// only if a process was started by name. (This one was spawned.)
 #[test]
 fn a_message_of_each_kind_is_sent_by_the_name_of_its_method() {
     with_shop(|runtime, shop, seen| {

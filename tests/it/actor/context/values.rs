@@ -13,7 +13,7 @@ enum Panics {
     ValueDrop,
 }
 
-/// A process that panics, and has a value that others must not inherit.
+/// A process that panics. Its value must not be inherited by others.
 #[process]
 struct Fragile(Panics);
 
@@ -46,7 +46,8 @@ impl Drop for Value {
     }
 }
 
-/// A process that spawns a [`Fragile`] from its step, so that the entry runs on the worker's thread, too.
+/// A process that spawns a [`Fragile`] in its step, so that the entry of the `Fragile` also runs on the worker's
+/// thread.
 #[process]
 struct Starter;
 

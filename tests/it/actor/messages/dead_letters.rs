@@ -47,8 +47,7 @@ fn the_backlog_of_a_process_that_ends_is_dead_letters_and_its_callers_learn_why(
             assert!(poll_once(answer.as_mut()).is_pending());
             runtime.resume().unwrap();
             assert_eq!(runtime.block_on(answer), Err(CallError::Gone(reason.clone())));
-            // The call was the last message in the queue, and its dead letter is counted before its caller gets the
-            // error.
+            // The call was the last message in the queue. Its dead letter is counted before its caller gets the error.
             let letters = dead.all();
             assert_eq!(ended.wait(), reason);
             assert_eq!(seen.all(), [1, 2, 3][..handled]);

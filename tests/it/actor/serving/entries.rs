@@ -116,7 +116,7 @@ fn an_abandoned_receive_loses_nothing_and_stops_taking_messages() {
         let steps = address.pid().info().unwrap().steps;
         for number in 0..100 {
             address.note(number).send().unwrap();
-            // With one worker, every process that was woken earlier has run when this call is answered.
+            // There is only one worker, so every process that was woken earlier has run when this call is answered.
             other.note(0).wait().unwrap();
         }
         // Messages do not wake a process that waits for something else.
@@ -171,13 +171,13 @@ fn work_that_a_served_message_starts_runs_at_once() {
 fn the_deadline_of_a_served_message_ends_with_it() {
     with_runtime(|runtime| {
         let other = runtime.spawn(looping().0).serve_all().unwrap().address();
-        // A message that is served to completion.
+        // First a message is served to completion.
         let running = runtime.spawn(looping().0).ask_between(other).unwrap();
         running.address().deadline().timeout(Duration::from_secs(20)).wait().unwrap();
         let [own, granted] = running.wait().unwrap();
         assert_eq!(own, None);
         assert!(granted.unwrap() > Instant::now() + LONG / 2);
-        // A message whose method is cancelled.
+        // Then the method of a message is cancelled.
         let (limit, gate) = (Gate::new(), Gate::new());
         let running = runtime.spawn(looping().0).serve_within(limit.clone(), other).unwrap();
         let mut call = pin!(running.address().linger(gate.clone()).timeout(Duration::from_secs(20)).into_future());

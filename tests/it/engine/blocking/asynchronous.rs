@@ -74,7 +74,7 @@ fn the_blocking_closure_borrows_from_the_method_and_others_run() {
     });
 }
 
-/// The only worker is in a long step when the blocking ends: the process is queued, and its thread does not wait.
+/// The only worker is in a long step when the blocking ends, so the process is queued, and its thread does not wait.
 #[test]
 fn without_an_idle_worker_the_process_goes_to_the_queue_and_the_thread_stands_by() {
     soon(|| {
@@ -115,7 +115,7 @@ fn a_panic_of_the_awaited_closure_is_the_steps() {
         let runtime = with_workers(1);
         let (worker, ..) = worker(&runtime, &Counted::default());
         let end = worker.pid().join();
-        // Printing a panic may take long.
+        // Printing a panic may take a long time.
         let answer = worker.panics().timeout(Duration::from_secs(25)).wait();
         assert!(matches!(answer, Err(CallError::Died(ExitReason::Panic(_)))), "{answer:?}");
         assert!(matches!(end.wait(), ExitReason::Panic(panic) if panic.to_string().contains("the disk is full")));

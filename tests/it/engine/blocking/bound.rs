@@ -26,7 +26,7 @@ fn thousands_that_block_at_once_have_no_more_threads_than_the_bound_and_all_retu
             let (done, most, host) = (done.clone(), most.clone(), runtime.host());
             let process = act(move |_, out| {
                 block_in_place(|| match number {
-                    // This step blocks until the limit is exceeded.
+                    // This step blocks until the number of blocking steps exceeds the limit.
                     0..=BOUND => eventually(|| host.statistics().blocking.blocked_in_place > 0),
                     _ => std::thread::sleep(Duration::from_micros(200)),
                 });
@@ -85,8 +85,8 @@ impl Sleepers {
     }
 }
 
-/// Ten thousand async steps wait for a thread as they would in any other await, so other processes have the workers
-/// meanwhile.
+/// Ten thousand async steps wait for a thread as they would in any other await. So other processes can use the workers
+/// in the meantime.
 #[test]
 fn in_async_code_ten_thousand_block_in_turn_and_no_worker_is_blocked() {
     const BOUND: usize = 4;
@@ -118,7 +118,7 @@ fn in_async_code_ten_thousand_block_in_turn_and_no_worker_is_blocked() {
     });
 }
 
-/// A process that ends while it waits in the queue never runs its closure, and delays no other.
+/// A process that ends while it waits in the queue never runs its closure, and does not delay any other process.
 #[test]
 fn a_process_that_exits_in_the_blocking_queue_is_skipped() {
     soon(|| {
@@ -165,7 +165,7 @@ fn an_unused_reservation_is_passed_on() {
             second.go.open();
             third.go.open();
             first.go.open();
-            // The kill may come at any moment of the reservation.
+            // The kill may come at any time during the reservation.
             pid.kill();
             assert!(held.wait().is_ok() && stays.wait().is_ok());
             drop(leaves.wait());
@@ -190,7 +190,8 @@ impl Link {
     }
 }
 
-/// Each process waits for the next, and needs a thread to wait. The last one runs, although that exceeds the limit.
+/// Each process waits for the next one, and needs a thread for that. The last one runs, although that exceeds the
+/// limit.
 #[test]
 fn waits_for_processes_exceed_the_limit_rather_than_block_the_last_worker() {
     soon(|| {
@@ -229,7 +230,7 @@ impl Reader {
     }
 }
 
-/// The only thread that may block waits for a process that has to block for its answer.
+/// The only thread that may block waits for the answer of a process that has to block itself before it can answer.
 ///
 /// Catches: a wait in blocking code that is not recorded as a wait for a process.
 #[test]
@@ -239,7 +240,7 @@ fn a_call_in_blocking_code_exceeds_the_limit_for_its_answer() {
         let reader = runtime.spawn(Reader).serve().unwrap();
         let (answered, answers) = std::sync::mpsc::channel();
         let asks = act(move |_, out| {
-            // Starting a thread may take long.
+            // Starting a thread may take a long time.
             let answer = block_in_place(|| reader.read().timeout(Duration::from_secs(25)).wait());
             answered.send(answer).unwrap();
             out.done();
@@ -286,7 +287,7 @@ fn at_the_limit_a_sync_step_blocks_its_worker_and_is_counted() {
             go.open();
             assert_eq!(end.wait(), ExitReason::Normal);
         }
-        // Now a thread is free again.
+        // Now a thread is available again.
         let (go, end) = blocks();
         assert_eq!(runtime.statistics().blocking.blocked_in_place, 1);
         go.open();

@@ -1,4 +1,4 @@
-//! All kinds of hand-offs at the same time: nothing is lost, nothing runs twice, and no more steps run simultaneously
+//! All kinds of hand-offs at the same time: nothing is lost, nothing runs twice, and there are never more steps running
 //! than there are workers.
 
 use super::Running as Counted;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const PEERS: usize = 24;
 const ROUNDS: u64 = 60;
 
-/// A process that handles each message in the way that its number selects, and passes it on until its rounds are over.
+/// A process that handles each message as the message's number selects, and passes it on until its rounds are over.
 #[process]
 struct Peer {
     number: usize,

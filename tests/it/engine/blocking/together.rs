@@ -55,7 +55,7 @@ fn a_process_that_blocks_is_not_at_rest() {
             clock.advance(HOUR).unwrap();
             over.load(SeqCst)
         });
-        // Other processes start and exit meanwhile.
+        // In the meantime other processes start and exit.
         let others: Vec<_> = (0..20).map(|_| blocker(&runtime, &Counted::default())).collect();
         others.iter().for_each(|(.., go)| go.open());
         assert!(others.iter().all(|(other, ..)| other.block().timeout(Duration::MAX).wait() == Ok(7)));

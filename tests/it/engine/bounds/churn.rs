@@ -1,4 +1,4 @@
-//! Bounds while processes start and exit, and sends from all sites where the runtime calls user code.
+//! Bounds while processes start and exit, and sends from every site at which the runtime calls user code.
 
 use postroom::error::SendFailure;
 use postroom::prelude::*;
@@ -230,7 +230,7 @@ fn a_hard_bound_holds_for_a_step_that_sends_endlessly() {
             eventually(|| to.pid().info().unwrap().mailbox == 0);
             assert_eq!(burst.send(to, 10_000).wait().unwrap(), accepted);
             eventually(|| to.pid().info().unwrap().mailbox == 500);
-            // With `Refuse`, the send is refused; the sender is not suspended in any case.
+            // With `Refuse`, the send is refused. The sender is never suspended.
             assert_eq!(burst.send(to, 1).wait().unwrap(), u64::from(accepted > 500));
             gate.open();
             eventually(|| count.load(SeqCst) == 501);

@@ -1,5 +1,6 @@
-//! A process whose own mailbox exceeds its bound is not suspended, and if it was suspended before, it is resumed,
-//! however full the receiver's mailbox is: the senders that fill its own mailbox may be waiting for it.
+//! A process is not suspended while its own mailbox exceeds its bound. If it was suspended before, it is then resumed,
+//! however full the receiver's mailbox is. The reason is that the senders that fill its own mailbox may be waiting for
+//! it.
 
 use postroom::inspect::ProcessState;
 use postroom::prelude::*;
@@ -85,9 +86,9 @@ fn is_suspended(source: Address<Source>) -> bool {
     matches!(source.pid().info().unwrap().state, ProcessState::Suspended { .. })
 }
 
-/// Catches: a process that stays suspended while its own mailbox fills up, which makes its senders wait for its
-/// receiver; a process that is resumed before its mailbox exceeds its bound; or others that are resumed with it.
-/// (Mutation: in `congestion.rs`, `check_length` does not end the suspension.)
+/// Catches: a process that stays suspended while its own mailbox fills up, so that its senders have to wait for its
+/// receiver; a process that is resumed before its mailbox exceeds its bound; and other processes that are resumed with
+/// it. (Mutation: in `congestion.rs`, `check_length` does not end the suspension.)
 #[test]
 fn a_suspended_process_alone_is_resumed_when_its_own_mailbox_exceeds_its_bound() {
     soon(|| {
@@ -119,9 +120,9 @@ fn a_suspended_process_alone_is_resumed_when_its_own_mailbox_exceeds_its_bound()
     });
 }
 
-/// Catches: a process that stays suspended while its bounded queue is full, which makes its senders wait for its
-/// receiver; or that is resumed while there is room. (Mutation: in `placeholders.rs`, `admit` does not end the
-/// suspension.)
+/// Catches: a process that stays suspended while its bounded queue is full, so that its senders have to wait for its
+/// receiver; and a process that is resumed while its queue has room. (Mutation: in `placeholders.rs`, `admit` does not
+/// end the suspension.)
 #[test]
 fn a_suspended_process_is_resumed_when_its_own_bounded_queue_is_full() {
     for overflow in [Overflow::Refuse, Overflow::Wait, Overflow::DropOldest, Overflow::DropNewest] {
@@ -147,8 +148,8 @@ fn a_suspended_process_is_resumed_when_its_own_bounded_queue_is_full() {
     }
 }
 
-/// Catches: even a brief suspension, after its step or within it, of a process whose own mailbox exceeds its bound.
-/// (Mutation: in `suspend.rs`, `may_be_suspended` does not check the process's own mailbox.)
+/// Catches: a process whose own mailbox exceeds its bound and that is suspended, even briefly, after its step or within
+/// it. (Mutation: in `suspend.rs`, `may_be_suspended` does not check the process's own mailbox.)
 #[test]
 fn a_process_whose_own_mailbox_exceeds_its_bound_is_never_suspended() {
     soon(|| {

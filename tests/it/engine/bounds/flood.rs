@@ -117,7 +117,7 @@ fn a_flood_from_all_kinds_of_senders_keeps_memory_flat_and_loses_nothing() {
     });
     let began = Instant::now();
     let (mut longest, mut looks) = (0, 0_u64);
-    // The flood lasts at least for `duration()`, and until each sender has sent, which takes longer on a slow machine.
+    // The flood lasts at least `duration()`, and on a slow machine longer, until each sender has sent.
     while began.elapsed() < duration() || sent.iter().any(|count| count.load(SeqCst) == 0) {
         // Counts the messages sent and not yet taken, instead of reading the mailbox's length. `sent` is read first;
         // otherwise a message that came and went between the two reads would be counted.

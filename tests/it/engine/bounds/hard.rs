@@ -1,4 +1,4 @@
-//! Hard bounds: the fate of a message for which there is no room.
+//! Hard bounds: what happens to a message for which there is no room.
 
 use postroom::error::SendFailure;
 use postroom::prelude::*;
@@ -10,7 +10,7 @@ use std::time::Duration;
 #[process]
 struct Keeper {
     kept: Arc<Mutex<Vec<u64>>>,
-    /// A latch that is opened by the first message, which waits for `gate`.
+    /// A latch that is opened by the first message before it waits for `gate`.
     inside: Latch,
     gate: Option<Latch>,
 }
@@ -32,7 +32,8 @@ impl Keeper {
     }
 }
 
-/// A process with a hard bound that blocks in its first message, the messages that it has kept, and the dead letters.
+/// A process with a hard bound, which blocks in its first message. Records the messages that it has kept, and the dead
+/// letters.
 struct Full {
     runtime: Runtime,
     keeper: Address<Keeper>,

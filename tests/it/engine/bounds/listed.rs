@@ -1,5 +1,5 @@
-//! When a sender joins the list of a congested mailbox, the receiver checks that list in its next step, or the sender
-//! itself does if the receiver waits only for control.
+//! When a sender joins the list of a congested mailbox, the receiver checks that list in its next step. If the receiver
+//! waits only for control, the sender itself checks the list.
 
 use postroom::inspect::ProcessState;
 use postroom::manual::Event;
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const BOUND: u64 = 1_000;
 
-/// A sender that has found the mailbox above its bound, and a receiver that has taken messages since then, so there is
-/// room for the sender, although the mailbox is still above half of the bound.
+/// A sender and a receiver. The sender has found the mailbox above its bound. Since then the receiver has taken
+/// messages: there is room for the sender, although the mailbox is still more than half full.
 struct Pair {
     runtime: Runtime,
     receiver: Pid,
@@ -48,7 +48,7 @@ fn pair(waits: bool) -> Pair {
             takes.fetch_add(u64::from(matches!(event, Event::Message(_))), SeqCst);
         }
         if takes.load(SeqCst) < most && !has_waited {
-            // The time slice is over before the process has taken all messages.
+            // The time slice ends before the process has taken all messages.
             out.go_on();
         } else if std::mem::replace(&mut has_waited, true) {
             out.idle();
@@ -98,8 +98,8 @@ fn a_receiver_in_a_step_checks_its_list_itself() {
         let pair = pair(false);
         pair.caught_up.wait();
         pair.leave.open();
-        // The receiver occupies one of the two workers, so the sender's step is over when the other worker has run
-        // this process.
+        // The receiver occupies one of the two workers. So when the other worker has run this process, the sender's
+        // step is over.
         let ran = Latch::new();
         let runs = ran.clone();
         let other = act(move |_, out| {

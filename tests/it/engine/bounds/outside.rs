@@ -8,8 +8,8 @@ use postroom_tests::{Latch, eventually, soon};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Sends the first message, and waits until the process handles it: it takes no other before its gate is opened.
-/// Returns the number of the next message.
+/// Sends the first message, and waits until the process handles it. The process takes no other message before its gate
+/// is opened. Returns the number of the next message.
 pub(super) fn at_its_gate(sink: Address<Sink>) -> u64 {
     sink.take(0, 0).send().unwrap();
     eventually(|| sink.pid().info().is_some_and(|info| info.mailbox == 0));
@@ -105,8 +105,7 @@ fn a_bound_of_zero_is_refused() {
     }
 }
 
-/// Catches: a soft bound so large that the length of no mailbox can exceed it, which means that no process is ever
-/// suspended.
+/// Catches: a soft bound so large that no mailbox can be longer, so that no process is ever suspended.
 #[test]
 fn a_soft_bound_that_is_too_large_is_refused_with_the_maximum() {
     let runtime = Runtime::new().unwrap();

@@ -1,4 +1,4 @@
-//! Waiting for room: room that one waiter does not take goes to the next.
+//! Waiting for room: if a waiter does not take its room, the next waiter gets it.
 
 use super::Gate;
 use postroom::error::SendFailure;
@@ -24,7 +24,7 @@ impl Careful {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Takes a message, and waits for its gate. Meanwhile the process takes no other message.
+    /// Takes a message, and waits for its gate. Until then the process takes no other message.
     #[message]
     #[derive(Clone)]
     async fn take(&mut self) {
@@ -105,8 +105,8 @@ fn room_reserved_for_an_abandoned_wait_passes_to_the_next() {
         assert!(given_up.as_mut().poll(context).is_pending());
         assert!(woken.as_mut().poll(context).is_pending());
         assert!(late.as_mut().poll(context).is_pending());
-        // One waiter gives up before there is room, and one after it was woken. Meanwhile the receiver waits for
-        // something else.
+        // One waiter gives up before there is room, and the next one after it was woken. Throughout, the receiver waits
+        // for something else.
         drop(given_up);
         gates[0].open();
         eventually(|| count.load(SeqCst) == 2);
@@ -271,8 +271,8 @@ impl std::task::Wake for WakeFlag {
     }
 }
 
-/// Returns how many of six tasks that wait for room have been woken at each number of messages left, from `from`
-/// downwards. No woken task sends its message.
+/// Returns how many of six tasks that wait for room have been woken, for each number of messages left in the mailbox,
+/// from `from` downwards. The woken tasks do not send their messages.
 fn woken_at_each_length(bound: Bound, from: u64) -> Vec<usize> {
     // Without stall detection, no other thread takes the worker over when this one is preempted in a step.
     let builder = Runtime::builder().workers(1).stall_limit(Duration::MAX);
@@ -314,7 +314,7 @@ fn woken_at_each_length(bound: Bound, from: u64) -> Vec<usize> {
 }
 
 /// Once half of the bound is free, as many tasks are woken as there is room for, or all if the process waits for
-/// something else. Catches: a half of the bound that is not rounded up, room that is off by one, woken tasks that have
+/// something else. Catches: half of an odd bound that is not rounded up, room that is off by one, woken tasks that have
 /// not sent yet and are not counted, and an idle process that wakes only one task.
 #[test]
 fn waits_for_room_end_as_room_becomes_available() {
@@ -345,8 +345,8 @@ impl Stays {
     }
 }
 
-/// The room of a message that a step has taken is available at once, during the step. Catches: a bounded queue that
-/// admits waiters only when the step is over.
+/// When a step takes a message, the room that this makes is available at once, while the step still runs. Catches: a
+/// bounded queue that admits waiters only when the step is over.
 #[test]
 fn room_in_a_bounded_queue_is_available_within_the_step_that_frees_it() {
     soon(|| {

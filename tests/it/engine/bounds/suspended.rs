@@ -1,4 +1,4 @@
-//! Events that reach a suspended process, and those that do not.
+//! A suspended process: the events that reach it, and those that do not.
 
 use super::Gate;
 use postroom::error::SendFailure;

@@ -41,8 +41,8 @@ fn a_process_that_exceeds_the_bound_is_suspended_until_the_receiver_has_caught_u
     }
 }
 
-/// A step that sends fewer messages than the bound does not wait: its process is suspended afterwards, however many
-/// others fill the same mailbox meanwhile.
+/// A step that sends fewer messages than the bound does not wait. Its process is suspended after the step, however many
+/// others fill the same mailbox in the meantime.
 ///
 /// Mutation: in `congestion.rs`, `note_congestion`, count all the messages of a batch as the step's own.
 #[test]
@@ -66,7 +66,7 @@ fn no_step_waits_for_messages_of_others() {
     });
 }
 
-/// A process that keeps checking whether all senders have been resumed, and is never idle: it always has another
+/// A process that keeps checking whether all senders have been resumed. It is never idle, since it always has another
 /// message.
 #[process]
 struct Busy {
@@ -117,14 +117,14 @@ impl Small {
     }
 }
 
-/// Returns whether the process has sent its message, and is suspended for it or idle.
+/// Returns true if the process has sent its message, and is now idle, or suspended because of it.
 fn has_sent(small: Address<Small>) -> bool {
     let info = small.pid().info().unwrap();
     info.messages == 1 && matches!(info.state, ProcessState::Suspended { .. } | ProcessState::Idle)
 }
 
-/// Returns whether no thread runs a process other than `receiver`. A thread that is about to suspend a sender, which
-/// all others already see as suspended, checks once more for room.
+/// Returns true if no thread runs any process but `receiver`. A thread that is about to suspend a sender checks once
+/// more for room, although all other threads already see that sender as suspended.
 fn are_at_rest(host: &Host, receiver: Pid) -> bool {
     host.statistics().threads.iter().all(|thread| thread.process.is_none_or(|process| process == receiver))
 }
@@ -185,9 +185,9 @@ fn senders_of_many_messages_are_resumed_one_per_step() {
     soon(|| while !are_resumed_one_per_step() {});
 }
 
-/// Returns whether all senders were suspended, as [`are_resumed_together`] does, and were resumed in different steps.
-/// If a resumed sender has already run when the receiver looks for the next one to resume, there is room for that one
-/// in the same step, too.
+/// Returns true if all senders were suspended (see [`are_resumed_together`]) and then resumed in different steps. If a
+/// resumed sender has already run when the receiver looks for the next one to resume, there is room for that one in the
+/// same step, too.
 fn are_resumed_one_per_step() -> bool {
     const SENT: u64 = 600;
     let runtime = Runtime::builder().workers(2).clock(Clock::manual()).build().unwrap();
@@ -228,7 +228,7 @@ fn are_resumed_one_per_step() -> bool {
     if count < 3 || (steps(2), steps(1)) != (1, 1) {
         return false;
     }
-    // The first sender is resumed at half of the bound, before that message is taken.
+    // The first sender is resumed when half of the bound is reached, before the message of that step is taken.
     assert_eq!(steps(1) + steps(0) + 1, 500);
     true
 }
@@ -266,8 +266,8 @@ fn a_suspended_process_can_be_killed_and_is_resumed_when_its_receiver_exits() {
         let gate = Latch::new();
         let sink = Sink { next: vec![0, 0, 0], left: u64::MAX, gate: Some(gate.clone()), done };
         let sink = runtime.spawn(sink).serve().unwrap();
-        // Waits until the sink is in its step. If a thread that replaces that of a waiting source began this step, it
-        // would keep the worker.
+        // Waits until the sink is in its step. Otherwise a thread that replaces that of a waiting source might begin
+        // this step, and keep the worker.
         sink.take(2, 0).send().unwrap();
         eventually(|| sink.pid().info().unwrap().mailbox == 0);
         let sources: Vec<_> = (0..2)
@@ -275,8 +275,8 @@ fn a_suspended_process_can_be_killed_and_is_resumed_when_its_receiver_exits() {
             .map(|source| runtime.spawn(source).serve().unwrap())
             .collect();
         sources.iter().for_each(|source| source.go().send().unwrap());
-        // Each process is suspended after its step or within it, for at most a second at a time: polling finds both
-        // suspended.
+        // Each process is suspended after its step or within it, for at most a second at a time. Polling finds a moment
+        // at which both are.
         let is_suspended = |pid: Pid| pid.info().unwrap().state == ProcessState::Suspended { at: sink.pid() };
         eventually(|| sources.iter().all(|source| is_suspended(source.pid())));
         let end = sources[0].pid().join();
@@ -285,13 +285,14 @@ fn a_suspended_process_can_be_killed_and_is_resumed_when_its_receiver_exits() {
         let end = sources[1].pid().join();
         sink.pid().kill();
         gate.open();
-        // The next send of the source is refused, and it panics.
+        // The source's next send is refused, and so the source panics.
         assert!(matches!(end.wait(), ExitReason::Panic(_)));
         assert_eq!(runtime.statistics().backpressure.suspended, 0);
     });
 }
 
-/// The process sends endlessly in one step, which waits for room. It is killed while it waits, or before.
+/// The process sends endlessly in one step, which has to wait for room. The kill comes while the step waits, or
+/// earlier.
 ///
 /// Mutations: in `engine/shutdown/mod.rs`, `send_control`, leave out `let_step_end`; in `suspend.rs`,
 /// `wait_in_step_at`, leave out `is_told_to_end`.
@@ -391,7 +392,7 @@ fn flood(workers: usize, count: usize, a_step: u64, rounds: u64, next: impl Fn(u
 fn floods_to_itself_to_each_other_and_in_a_cycle_do_not_stall() {
     for workers in [1, 2, 4] {
         soon(move || {
-            // In one case, each step sends more messages than the bound, and in the other fewer.
+            // In the first case each step sends more messages than the bound, and in the second fewer.
             for (a_step, rounds) in [(3_000, 20), (200, 300)] {
                 flood(workers, 1, a_step, rounds, |_| vec![0]);
                 flood(workers, 2, a_step, rounds, |index| vec![1 - index]);

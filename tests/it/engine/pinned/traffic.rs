@@ -95,7 +95,7 @@ fn a_process_that_floods_a_full_mailbox_is_suspended_and_all_messages_arrive() {
     });
 }
 
-/// Each process blocks in a call to one of the other kind, with one worker.
+/// A pinned and an ordinary process, each of which blocks in a call to the other. There is only one worker.
 #[test]
 fn calls_work_both_ways_and_a_cycle_is_reported() {
     soon(|| {

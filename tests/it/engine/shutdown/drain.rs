@@ -1,7 +1,7 @@
 //! A drain finishes the queued messages, and only those.
 //!
-//! Tests that a drain waits need no clock: the work never finishes, and the drain, whose deadline is short, must
-//! report it. A drain that did not wait would report that everything was finished, however slow the machine is.
+//! The tests that a drain waits need no clock. The work never finishes, so a drain with a short deadline must report
+//! that. A drain that did not wait would report that everything was finished, however slow the machine is.
 
 use super::*;
 use futures_util::stream;
@@ -12,7 +12,7 @@ use postroom_tests::HOUR;
 use postroom_tests::face::{Gate, Log};
 use std::thread;
 
-/// A deadline that no drain should reach; one that does hangs the test.
+/// A deadline that no drain should reach. If a drain waits for it, the test hangs.
 pub(super) const AGES: Duration = Duration::from_secs(3_600);
 
 /// The deadline of a drain that must not complete.
@@ -120,7 +120,7 @@ impl Worker {
     #[message(Item)]
     fn item(&mut self, _item: Item) {}
 
-    /// Spawns the next process, and passes the number on to it.
+    /// Spawns the next process, and hands the rest of the chain on to it.
     #[message]
     fn hand_on(&mut self, left: u32) {
         match left {
@@ -157,7 +157,7 @@ pub(super) fn waits_for(runtime: Runtime, pid: Pid) -> ShutdownReport {
     report
 }
 
-/// Drains on another thread, while `go_on` lets the processes finish at any time.
+/// Drains on another thread. `go_on` lets the processes finish, at any time during the drain.
 fn drained_while(runtime: Runtime, go_on: impl FnOnce()) -> ShutdownReport {
     let drain = thread::spawn(move || drained(runtime));
     go_on();
@@ -302,7 +302,7 @@ fn a_drain_waits_for_the_yields_of_a_process_written_by_hand() {
     });
 }
 
-/// A drain that waited for one of these waits would hang.
+/// If a drain waited for any of these processes, this test would hang.
 ///
 /// Mutation: in `pending.rs`, `note_work`, count all background tasks; in `state_machine.rs`, count an entry as a
 /// method.
@@ -366,7 +366,7 @@ fn children_that_fail_while_a_runtime_drains_are_started_again_and_finish() {
         };
         let (runtime, _, done) = fails();
         let report = runtime.drain(SHORT).unwrap();
-        // Six numbers, and two crashes that are still queued.
+        // There are six numbers, and two crashes that are still queued.
         assert_eq!((report.drained, report.thrown_away, done.len()), (Some(false), 8, 0), "{report}");
 
         let (runtime, clock, done) = fails();

@@ -64,7 +64,7 @@ fn processes_that_no_worker_reaches_are_ended_and_joins_of_them_return() {
         };
         let tree = tree.unwrap();
         let child: Address<Mute> = tree.child("deaf").unwrap();
-        // The process has taken one call; the other one will come too late.
+        // The process has taken one call. The other call will come too late.
         let call = move || deaf.ask().timeout(Duration::MAX).wait();
         let (in_flight, seen) = (thread::spawn(call), move || deaf.pid().info().map_or(0, |info| info.messages));
         eventually(|| seen() == 1);
@@ -88,7 +88,7 @@ fn processes_that_no_worker_reaches_are_ended_and_joins_of_them_return() {
         assert_eq!(Arc::strong_count(&held), 1, "told when the state has been dropped");
         assert!(in_flight.join().unwrap().is_err() && unopened.join().unwrap().is_err());
         assert_eq!(watcher.wait().unwrap(), ExitReason::Killed);
-        // The exit of the stuck process is reported only when its step returns, although its host is gone by then.
+        // The stuck process exits only when its step returns. This is reported although its host is gone by then.
         assert!(stuck.is_alive() && reads.wait_timeout(Duration::from_millis(1)).is_none());
         release.open();
         assert_eq!(stuck_end.wait(), ExitReason::Killed);
@@ -116,8 +116,8 @@ impl Watcher {
     }
 }
 
-/// The processes that the stuck step has woken are in its thread's run-next slot and deque, or where the watchdog has
-/// moved them.
+/// The processes that the stuck step has woken are in the run-next slot and deque of its thread, or where the watchdog
+/// has moved them.
 ///
 /// Mutation: in `run_loop.rs`, `exit`, check only the thread's own queues.
 #[test]
@@ -141,7 +141,7 @@ fn processes_queued_behind_a_step_that_does_not_return_are_ended_too() {
     });
 }
 
-/// The start returns when the host is down and its threads are gone.
+/// The start of the process returns only when the host is down and its threads are gone.
 ///
 /// Mutation: in `engine/host/mod.rs`, `announce`, do not check whether the host has been stopped.
 #[test]
@@ -158,7 +158,7 @@ fn a_process_whose_start_outlasts_the_shutdown_ends_and_its_spawner_is_not_left_
                     released.wait();
                 };
                 if rests {
-                    // The process's token is parked, and taken back because of the kill.
+                    // The process's token is parked, and is then taken back because of the kill.
                     host.spawn(Slow { begin: Box::new(begin), _held: held }).serve().unwrap().pid()
                 } else {
                     let held = Some(held);
@@ -184,7 +184,7 @@ fn a_process_whose_start_outlasts_the_shutdown_ends_and_its_spawner_is_not_left_
     });
 }
 
-/// The start runs on the thread of the process, which is not a worker and not in a step.
+/// The start runs on the process's own thread, which is neither a worker nor in a step.
 ///
 /// Mutation: in `pinned/mod.rs`, `run_pinned`, do not record that it runs user code.
 #[test]
@@ -236,7 +236,7 @@ fn joins_of_a_thousand_processes_that_no_worker_reaches_return() {
         let ends: Vec<_> = pids.iter().map(|pid| pid.join()).collect();
         let stuck = [hog(&runtime, &release, || {}), hog(&runtime, &release, || {})];
         let report = runtime.shutdown_within(Duration::from_millis(10)).unwrap();
-        // How many processes have exited by then depends on the speed of the machine; those that block have not.
+        // How many processes have exited by then depends on the speed of the machine, but the two stuck ones have not.
         assert_eq!((report.alive, report.killed + report.stuck.len() as u64), (1_002, 1_002));
         assert!(stuck.iter().all(|pid| report.stuck.iter().any(|(left, _)| left == pid)));
         ends.into_iter().for_each(|end| assert_eq!(end.wait(), ExitReason::Killed));

@@ -1,4 +1,4 @@
-//! The record of a host that has ended is reused for the next host with the same configuration, which inherits
+//! The record of a host that has ended is reused for the next host with the same configuration. That host inherits
 //! nothing.
 
 use super::*;
@@ -21,7 +21,7 @@ impl Guest {
     fn greet(&mut self) {}
 }
 
-/// Builds a runtime with a configuration that no other test uses, so that only the next runtime built here reuses its
+/// Builds a runtime with a configuration that no other test uses. So only the next runtime built here reuses its
 /// record.
 fn build(name: &str) -> Runtime {
     Runtime::builder().name(name).workers(1).process_limit(1_000).build().expect("it starts")
@@ -114,7 +114,8 @@ fn late_spawns_never_reach_the_next_host() {
     });
 }
 
-/// A thread gets the host of each PID while its runtime ends, and spawns on that host when the next runtime exists.
+/// A thread gets the host of each PID while the PID's runtime ends, and spawns on that host when the next runtime
+/// exists.
 ///
 /// Mutation: in `runtime.rs`, `look`, lock the records only for the removal, and sleep for a millisecond before it:
 /// the host of a PID of the last runtime is then the next one.

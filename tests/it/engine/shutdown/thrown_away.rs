@@ -1,4 +1,4 @@
-//! A shutdown, and an incomplete drain, report how many messages they discard, in the report and in the log.
+//! A shutdown, and a drain that is not complete, report how many messages they discard, in the report and in the log.
 
 use super::drain::{AGES, SHORT, Worker, build, spawn, waits_for};
 use super::*;
@@ -55,7 +55,7 @@ fn discarded_messages_of_processes_that_fail_during_a_drain_are_counted() {
     });
 }
 
-/// Catches: a missing log line, one without the number, and one for a complete drain.
+/// Catches: a missing log line, a log line without the number of messages, and a log line for a complete drain.
 #[test]
 fn a_runtime_that_ends_with_messages_warns_with_their_number_and_says_what_to_do() {
     soon(|| {
@@ -111,10 +111,10 @@ impl Owner {
     fn note(&mut self) {}
 }
 
-/// In this case no code receives a report.
+/// Here no code receives a report, so there is only the log.
 ///
-/// Catches: a missing log line, one that counts messages discarded before the shutdown, and one for a shutdown that
-/// has lost nothing.
+/// Catches: a missing log line, a log line that counts messages discarded before the shutdown, and a log line for a
+/// shutdown that has lost nothing.
 #[test]
 fn a_runtime_that_is_dropped_by_its_own_process_logs_discarded_messages() {
     soon(|| {
@@ -129,7 +129,7 @@ fn a_runtime_that_is_dropped_by_its_own_process_logs_discarded_messages() {
                 here.wait();
                 (0..behind).for_each(|_| owner.note().send().unwrap());
             };
-            // A process that exited earlier has discarded messages, too, which must not be counted.
+            // A process that has already exited has discarded messages, too. They must not be counted.
             let state = Worker::default();
             let worker = spawn(&runtime, &state);
             worker.pass(1).send().unwrap();

@@ -35,12 +35,12 @@ fn the_watchdog_rests_while_no_process_waits_and_wakes_when_one_does() {
             let one = stick(first, Loop);
             let all = stick(second, Loop);
             std::thread::sleep(Duration::from_millis(20));
-            // On a busy machine the watchdog may only have been preempted; then the round is repeated. With a
-            // watchdog that never rests, this loop never ends.
+            // On a busy machine the watchdog may just have been preempted. Then the round is repeated. With a watchdog
+            // that never rests, this loop would never end.
             rested += u64::from(runtime.statistics().watchdog.ticks == slept);
             assert_eq!(other.ask().wait().unwrap(), 7);
-            // A takeover is counted after it is done. (Takeovers of other steps, whose thread was preempted, are
-            // counted, too.)
+            // A takeover is counted only after it is done. (Takeovers of other steps are counted, too, if their threads
+            // were preempted.)
             eventually(|| runtime.statistics().watchdog.taken_over >= rounds);
             one.open();
             all.open();
@@ -72,8 +72,8 @@ fn the_duration_of_a_step_that_began_unwatched_is_exact() {
     soon(move || assert!((0..20).any(|_| is_exact()), "no run has the whole duration"));
 }
 
-/// A step that began while the watchdog rested wakes processes and waits for them: they are moved out of the run-next
-/// slot, and out of the deque.
+/// A step begins while the watchdog rests. It wakes processes, and then waits for them. They are moved out of the
+/// run-next slot, and out of the deque.
 ///
 /// Mutation: leave out watchdog:G1 in `ThreadContext::push_next`.
 #[test]
@@ -100,7 +100,7 @@ fn processes_behind_an_unwatched_step_are_noticed() {
     });
 }
 
-/// A timer that is set before or during a step that does not end fires, although no worker is left to fire it.
+/// If a timer is set before or during a step that does not end, it fires although no worker is left to fire it.
 ///
 /// Mutation: leave out watchdog:G3.
 #[test]
@@ -110,7 +110,7 @@ fn timers_fire_behind_an_unwatched_step() {
         let stuck = runtime.spawn(Stuck).serve().unwrap();
         let other = runtime.spawn(Other).serve().unwrap();
         let heard = |count| eventually(|| other.pid().info().unwrap().messages == count);
-        // If the timer fires before the step has begun, as on a busy machine, a later one is set.
+        // If the timer fires before the step has begun, as may happen on a busy machine, the loop sets a later one.
         let (mut delay, mut timers) = (Duration::from_millis(100), 0);
         let until = loop {
             timers += 1;
@@ -133,8 +133,8 @@ fn timers_fire_behind_an_unwatched_step() {
     });
 }
 
-/// Many threads start steps that do not end, on all workers, and calls that wait behind those steps, just as the
-/// watchdog begins to rest.
+/// Just as the watchdog begins to rest, many threads start steps that do not end, on all workers, and make calls that
+/// have to wait behind those steps.
 ///
 /// Mutation: leave out watchdog:G2.
 #[test]
@@ -159,7 +159,7 @@ fn stuck_steps_that_begin_as_the_watchdog_comes_to_rest_are_noticed() {
     });
 }
 
-/// A thread that returns from blocking code waits for a permit.
+/// A thread returns from blocking code, and waits for a permit.
 ///
 /// Mutation: leave out watchdog:G4.
 #[test]
@@ -216,7 +216,7 @@ fn a_host_on_a_virtual_clock_has_stalls_and_comes_to_rest() {
         assert_eq!(other.ask().wait().unwrap(), 7);
         eventually(|| runtime.statistics().watchdog.stalls == 1);
         let ticking = runtime.spawn(Other).tick().unwrap();
-        // The host is not at rest during the step: the clock waits for its end.
+        // The host is not at rest during the step, so the clock waits for the end of the step.
         let opens = std::thread::spawn(move || until.open());
         clock.advance(Duration::from_secs(3600)).unwrap();
         opens.join().unwrap();

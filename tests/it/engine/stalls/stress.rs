@@ -1,5 +1,5 @@
-//! Steps that repeatedly stall for a while, while all processes send to all: each message arrives once and in order,
-//! and no process takes two steps at once.
+//! All processes send to all others, and their steps stall again and again. Each message arrives once and in order, and
+//! no process takes two steps at once.
 
 use postroom::manual::Event;
 use postroom::prelude::*;

@@ -6,8 +6,8 @@ use postroom_tests::face::with_runtime;
 use postroom_tests::partner::Partner;
 use std::thread;
 
-/// Returns the links of both partners when each has handled all link messages of the other: the first inspections are
-/// behind those messages in the mailboxes, and their answers precede the second inspections.
+/// Returns the links of both partners after each has handled all link messages of the other. The first inspections wait
+/// in the mailboxes behind those messages, and are answered before the second inspections begin.
 fn settled(one: Address<Partner>, other: Address<Partner>) -> (Vec<Pid>, Vec<Pid>) {
     let links = |partner: Address<Partner>| partner.pid().bindings().wait().unwrap().links;
     links(one);
@@ -15,7 +15,7 @@ fn settled(one: Address<Partner>, other: Address<Partner>) -> (Vec<Pid>, Vec<Pid
     (links(one), links(other))
 }
 
-/// Runs rounds in which both partners link and unlink at the same time, as `links` specifies, and checks after each
+/// Runs rounds in which both partners link and unlink at the same time, as `links` specifies. Checks after each round
 /// that both halves agree.
 fn agree(rounds: u64, links: fn(u64) -> Vec<bool>) {
     with_runtime(move |runtime| {

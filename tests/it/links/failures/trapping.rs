@@ -75,7 +75,8 @@ fn one_with_a_method_for_exits_can_stop_trapping_them() {
     });
 }
 
-/// Catches: a choice of a sync entry that is overridden by the default of a process with a method for exits.
+/// Catches: the choice of a sync entry that is overridden by the default. By default, a process with a method for exits
+/// traps them.
 #[test]
 fn a_sync_entry_can_say_that_exits_are_not_trapped() {
     #[process]
@@ -114,7 +115,7 @@ fn a_kill_cannot_be_trapped() {
     });
 }
 
-/// Both signals have arrived when the step of the process begins; the kill arrived first.
+/// When the process's step begins, both signals have arrived, the kill first.
 #[test]
 fn a_killed_process_whose_partner_fails_too_was_killed() {
     with_runtime(|runtime| {
@@ -134,7 +135,7 @@ fn a_killed_process_whose_partner_fails_too_was_killed() {
     });
 }
 
-/// The exit has been sent when the process unlinks, but has not been delivered.
+/// When the process unlinks, the exit has been sent, but has not been delivered.
 #[test]
 fn unlinking_discards_an_exit_in_flight() {
     with_runtime(|runtime| {
@@ -240,8 +241,7 @@ fn a_hand_written_process_gets_down_and_exit_in_their_place_among_messages() {
         let next = || receiver.recv_timeout(LONG).unwrap();
         runtime.send(pid, dying).unwrap();
         assert_eq!(next(), "linked");
-        // One message is sent before the exit and one after it, so that the notices are between the two, in either
-        // order.
+        // One message is sent before the exit and one after it. The two notices arrive between them, in either order.
         runtime.send(pid, "before").unwrap();
         let end = dying.join();
         dying.kill();
@@ -269,14 +269,14 @@ fn a_hand_written_process_that_does_not_trap_exits_fails() {
     });
 }
 
-/// A process that unlinks, or demonitors, when the exit of the other process was received but not yet delivered.
+/// A process that unlinks or demonitors another one when the other's exit has been received, but not yet delivered.
 #[process]
 struct TakesBack {
     sender: Sender<Pid>,
 }
 
 impl TakesBack {
-    /// Receives the notices, which are delivered when the current method ends.
+    /// Receives the notices. They are delivered when the current method ends.
     async fn hear(ctx: &mut Context<Self>) {
         assert!(ctx.receive_within::<String>(Duration::ZERO).await.is_none());
     }
@@ -331,11 +331,12 @@ impl TakesBack {
     }
 }
 
-/// A received notice is removed with its link or monitor, and those of others stay. If it stayed, a method would be
-/// called for an exit that the process no longer wants; if all were removed, one would be missing.
+/// When a link or monitor is removed, its received notice is removed, too, and the notices of other processes stay. If
+/// the notice stayed, a method would be called for an exit that the process no longer wants. If all notices were
+/// removed, the process would miss the others.
 #[test]
 fn a_received_exit_is_not_delivered_after_its_link_or_monitor_is_removed() {
-    // With one worker the exits of the others are complete, and their notices sent, before this process continues.
+    // With one worker, the exits of the others are complete, and their notices sent, before this process runs again.
     with_one_worker(|runtime| {
         let (sender, receiver) = channel();
         let takes_back = runtime.spawn(TakesBack { sender }).serve().unwrap();

@@ -1,4 +1,4 @@
-//! Delivery of a `Down`: at its place among the messages, when the process takes messages.
+//! Delivery of a `Down`: in its place among the messages, and only when the process takes messages.
 
 use super::{partner, watcher};
 use postroom::Package;
@@ -75,8 +75,8 @@ impl Awaits {
         let monitor = watched.monitor().expect("a process");
         gate.passed().await;
         {
-            // The notice wakes the process, since it waits for messages. The exit is checked first, and nothing else
-            // wakes the process, so by then the notice has been received but not delivered.
+            // The notice wakes the process, since it waits for messages. The process first checks the exit, and nothing
+            // else wakes it. So when it leaves this wait, the notice has been received but not delivered.
             let mut served = pin!(ctx.serve_next(self));
             poll_fn(|context| {
                 if !watched.is_alive() {
@@ -104,7 +104,7 @@ fn an_async_entry_that_serves_gets_a_down() {
         let (sender, receiver) = channel();
         let watched = partner(runtime).pid();
         let running = runtime.spawn(Awaits { sender }).serve(watched).unwrap();
-        // The entry has begun when its monitor is known.
+        // When the watched process knows of the monitor, the entry has begun.
         while watched.bindings().wait().unwrap().monitored_by.is_empty() {}
         watched.kill();
         assert_eq!(receiver.recv_timeout(LONG).unwrap(), watched);
@@ -197,8 +197,7 @@ fn a_hand_written_process_that_takes_one_event_a_step_gets_all_in_their_order() 
             .start()
             .unwrap();
         runtime.send(pid, ()).unwrap();
-        // By now the process monitors all of them. The notice for a process that had exited before could come at any
-        // time.
+        // By now the process monitors all of them. If one had exited before that, its notice could arrive at any time.
         assert_eq!(receiver.recv_timeout(LONG).unwrap(), (None, None));
         for (number, watched) in watched.iter().enumerate() {
             runtime.send(pid, number as u32).unwrap();

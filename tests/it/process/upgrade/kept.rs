@@ -142,7 +142,7 @@ fn that_a_process_traps_exits_by_its_own_word_outlasts_an_upgrade_between_defini
         let end = other.pid().join();
         other.pid().kill();
         assert_eq!(end.wait(), ExitReason::Killed);
-        // The link was handled before the exit was sent, and the exit is handled before messages.
+        // The link was handled before the exit was sent, and the exit is handled before this message.
         assert_eq!(plainer.ping().wait(), Ok(()));
     });
 }

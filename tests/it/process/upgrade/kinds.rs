@@ -38,7 +38,7 @@ impl Guards for Guard {
     }
 }
 
-/// Spawns a process that fails at its first event.
+/// Spawns a process that fails at the first event that it receives.
 fn fragile(runtime: &Runtime) -> Pid {
     let fails = act(|events, out| match events.next() {
         Some(Event::Message(_)) => Err(postroom::ProcessError::new("as it was told")),

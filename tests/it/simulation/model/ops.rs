@@ -21,7 +21,7 @@ pub(super) const INTENSITY: u64 = 2;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Op {
     Spawn,
-    /// Makes the process handle nothing more until it is released.
+    /// Makes the process handle nothing else until it is released.
     Hold(usize),
     Release(usize),
     Send {
@@ -73,9 +73,9 @@ pub(super) enum End {
     Killed,
     Cancelled,
     Failed,
-    /// The process no longer existed.
+    /// The process had already ended.
     Gone,
-    /// A process to which it was linked ended: that process, and the reason of its end.
+    /// The process was linked to a process that ended: which one, and the reason of its end.
     Fell(usize, Box<End>),
 }
 
@@ -87,7 +87,7 @@ pub(super) struct View {
     pub(super) groups: Vec<Vec<usize>>,
     /// Number of names and number of memberships in the runtime, including those of the children.
     pub(super) registrations: (usize, usize),
-    /// Whether each child runs, and how often it was restarted.
+    /// Whether each child runs, and how many times it was restarted.
     pub(super) children: Vec<(bool, u64)>,
     pub(super) gave_up: bool,
     /// Number of messages that no process handled.
@@ -138,8 +138,8 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => (0_usize..5, 0_usize..3).prop_map(|(of, which)| Op::Demonitor(of, which)),
         1 => (0_usize..5, any::<bool>()).prop_map(|(of, traps)| Op::Trap(of, traps)),
         5 => children(),
-        // At most one of them ends a process, and none makes a link: the order of two such operations shows in several
-        // places.
+        // At most one of the two operations ends a process, and none makes a link. Otherwise their order would show in
+        // several places.
         5 => (ends(), calm()).prop_map(|(one, other)| Op::Both(Box::new(one), Box::new(other))),
         3 => (calm(), calm()).prop_map(|(one, other)| Op::Both(Box::new(one), Box::new(other))),
         2 => (children(), ends()).prop_map(|(one, other)| Op::Both(Box::new(one), Box::new(other))),

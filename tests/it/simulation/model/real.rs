@@ -96,7 +96,7 @@ impl Subject {
 
     #[signal]
     fn down(&mut self, down: Down) {
-        // The notice of an unknown monitor still shows in `heard`.
+        // If the monitor is unknown, its notice still shows in `heard`.
         self.open.retain(|monitor| *monitor != down.monitor);
         self.heard.add((false, down.pid, down.reason));
     }

@@ -1,4 +1,4 @@
-//! The model: the runtime's promises, implemented as plainly as possible, one operation after the other.
+//! The model: what the runtime promises, implemented as plainly as possible, one operation after the other.
 
 use super::ops::{ActorView, Answer, CHILDREN, End, GROUPS, INTENSITY, Op, SENDERS, View};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,7 +20,7 @@ pub(super) enum Mail {
     Hold,
     Fail,
     Finish,
-    /// A request to stop, which is not a message: it has no sender, and is no dead letter if it is not handled.
+    /// A request to stop. It is not a message: it has no sender, and is no dead letter if it is not handled.
     Stop,
     Command(Op),
     /// The end of another process, reported by a monitor (`false`) or a link (`true`).
@@ -189,7 +189,7 @@ impl Model {
             self.actors[of].mailbox.push_back(Mail::Told(true, failed, end));
             return self.take(of);
         }
-        // All along the chain, the reason names the process that failed first.
+        // At every link of the chain, the reason names the process that failed first.
         let reason = match end {
             End::Fell(..) => end,
             other => End::Fell(failed, Box::new(other)),

@@ -4,7 +4,7 @@ use postroom::test::Sim;
 
 type Top = (Option<usize>, u64);
 
-/// A stack of the numbers below three, as a linked list: `beneath` has the next number down for each.
+/// A stack of the numbers below three, as a linked list. For each number, `beneath` has the next one down.
 #[process]
 struct Stack {
     version: Version,
@@ -24,7 +24,7 @@ impl Stack {
     fn beneath(&mut self, of: usize) -> Option<usize> {
         self.beneath[of]
     }
-    /// Replaces the top if the stack is unchanged, which the number at the top alone does not prove.
+    /// Replaces the top if the stack is unchanged. To prove that, it is not enough that the same number is on top.
     #[message]
     fn pop(&mut self, seen: Top, next: Option<usize>) -> bool {
         let is_same = if self.version.is_wrong() { self.top.0 == seen.0 } else { self.top == seen };
@@ -47,7 +47,7 @@ struct Taker {
 
 #[process]
 impl Taker {
-    /// Takes up to `count` numbers, and may put the first back.
+    /// Takes up to `count` numbers, and then puts the first one back if `puts_back`.
     #[entry]
     async fn take(&mut self, count: usize, puts_back: bool) -> Result<Vec<usize>, CallError> {
         let mut taken = Vec::new();

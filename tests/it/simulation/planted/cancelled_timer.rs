@@ -12,7 +12,7 @@ struct Session {
     renewals: u32,
     timer: Option<Timer>,
     renewed: Option<Instant>,
-    /// Whether it expired before its time.
+    /// Whether the session expired before its time.
     is_early: bool,
 }
 
@@ -31,7 +31,7 @@ impl Session {
         }
         self.set_timer(ctx);
     }
-    /// The timer may have fired before it was cancelled, and then this message is already in the mailbox.
+    /// The timer may have fired before it was cancelled. Then this message is already in the mailbox.
     #[message]
     fn expire(&mut self, ctx: &mut Context<Self>, renewals: u32) {
         if self.version.is_wrong() || renewals == self.renewals {

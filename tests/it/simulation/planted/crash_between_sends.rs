@@ -30,8 +30,8 @@ struct Clerk {
 impl Clerk {
     #[entry]
     fn serve(&mut self) {}
-    /// A process ends between two turns, never within one, so sends that belong together must have no await between
-    /// them.
+    /// A process ends between two turns, never within one. So there must be no await between two sends that belong
+    /// together.
     #[message]
     async fn transfer(&mut self, amount: i64, version: Version) -> Result<(), ProcessError> {
         let [from, to] = self.accounts;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// An answer that is a separate message: only the number ties it to its question.
+/// An answer that is a separate message. Only its number ties it to the question.
 struct Squared {
     number: u32,
     square: u32,
@@ -31,7 +31,8 @@ struct Asker {
 
 #[process]
 impl Asker {
-    /// Asks one question after the other. Returns each question with the answer that this process took for its own.
+    /// Asks one question after the other. Returns each question with the answer that this process took for that
+    /// question's.
     #[entry]
     async fn ask(&mut self, ctx: &mut Context<Self>, version: Version) -> Vec<(u32, u32)> {
         let mut answers = Vec::new();

@@ -24,7 +24,7 @@ impl Ring {
             reply.send(self.written - 1);
         }
     }
-    /// Returns the number of the first remaining entry from `from` on; waits until there is one.
+    /// Returns the number of the first remaining entry at or after `from`. Waits until there is one.
     #[message]
     fn read(&mut self, from: u32, reply: Reply<u32>) {
         let first = from.max(self.written.saturating_sub(KEPT));
@@ -55,8 +55,8 @@ struct Copier {
 
 #[process]
 impl Copier {
-    /// Copies one entry after the other. Returns the number of entries written, and the number of those that it has
-    /// copied or knows to be missing.
+    /// Copies one entry after the other. Returns two numbers: the entries that were written, and the entries that this
+    /// process has copied or knows to be missing.
     #[entry]
     async fn copy(&mut self, version: Version) -> Result<(u32, u32), CallError> {
         let (mut next, mut copied, mut missing) = (0, 0, 0);

@@ -67,7 +67,7 @@ pub fn run(sim: &Sim, version: Version) {
     for news in 1..=10 {
         let published = feed.publish(news).wait_for_restart().wait().is_ok();
         sim.until_idle().expect("the test is no process");
-        // If the feed crashed, this news may be lost; the next publication reaches the reader.
+        // If the feed has crashed, this news may be lost. The next publication reaches the reader.
         assert!(!published || reader.latest().wait_for_restart().wait() == Ok(news), "the reader misses {news}");
     }
 }

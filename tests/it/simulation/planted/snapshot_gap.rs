@@ -29,7 +29,7 @@ impl Door {
     }
 }
 
-/// A process that takes notes of the number of guests.
+/// A process that is sent the number of guests.
 #[process]
 struct Register;
 

@@ -14,11 +14,11 @@ const STRATEGIES: [Schedules; 4] = [Schedules::Random, Schedules::Pct, Schedules
 /// Number of searches for each mistake, from different places in the sequence of seeds.
 const STARTS: u64 = 20;
 
-/// Distance between the starts of searches: longer than a search.
+/// Distance between the starts of two searches. It is longer than a search.
 const APART: u64 = 2 * SEEDS;
 
-/// The programs with few enough schedules to run them all. (The others have faults or time-outs, or more than a million
-/// schedules.)
+/// The programs that have few enough schedules to run all of them. (The others have faults or time-outs, or more than a
+/// million schedules.)
 const SMALL: [&str; 8] = [
     "lost_update",
     "name_race",
@@ -45,7 +45,7 @@ fn seeds(program: &Program, schedules: Schedules) -> String {
     if most == u64::MAX { format!("{median} (> {SEEDS})") } else { format!("{median} ({most})") }
 }
 
-/// Returns the number of schedules explored until one fails, and the number that proves the right version.
+/// Returns two numbers of schedules: those explored until one fails, and those that prove the right version.
 fn schedules(program: &Program) -> [String; 2] {
     if !SMALL.contains(&program.name) {
         return ["–".to_string(), "–".to_string()];
@@ -72,7 +72,7 @@ fn begin(program: &Program) -> String {
 }
 
 /// Each program is in the guide, with its mistake and its remedy. The command on that page regenerates the figures,
-/// which takes minutes; any change to the events of a turn changes some figures.
+/// which takes minutes. Any change to the events of a turn changes some of the figures.
 #[test]
 fn the_guide_has_all_programs() {
     let text = std::fs::read_to_string(PAGE).expect("the page is readable");

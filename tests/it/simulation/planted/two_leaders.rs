@@ -40,7 +40,7 @@ impl Disk {
     fn serve(&mut self) {}
     #[message]
     fn write(&mut self, term: u32) {
-        // The term fences off former leaders.
+        // The term keeps former leaders from writing.
         if self.version.is_wrong() || self.terms.last().is_none_or(|&last| last <= term) {
             self.terms.push(term);
         }
@@ -59,7 +59,7 @@ struct Candidate {
 
 #[process]
 impl Candidate {
-    /// Writes as the leader. A slow candidate may no longer lead by then.
+    /// Writes as the leader. A slow candidate may no longer be the leader when it writes.
     #[entry]
     async fn run(&mut self, ctx: &mut Context<Self>) {
         loop {

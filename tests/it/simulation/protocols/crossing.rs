@@ -1,5 +1,5 @@
-//! Links and unlinks that cross. A process handles link messages at the start of its next step, so these steps block on
-//! their stacks between operations, while the other process acts.
+//! Links and unlinks that cross. A process handles link messages at the start of its next step. So these steps block on
+//! their stacks between two operations, and let the other process act in the meantime.
 
 use postroom::prelude::*;
 use postroom::test::Simulation;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 const SENDERS: u32 = 3;
 
-/// The load on a mailbox with this bound: the number of messages of each sender, and the maximum size of a burst. (The
-/// length of a mailbox with a soft bound is checked only once in 128 messages.)
+/// The load on a mailbox with this bound: the number of messages from each sender, and the maximum size of a burst.
+/// (The length of a mailbox with a soft bound is checked only once in 128 messages.)
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     bound: Bound,
@@ -51,7 +51,8 @@ pub(super) struct Sender {
 
 #[process]
 impl Sender {
-    /// Sends in bursts, each started by a message to itself, so that it can be suspended in between.
+    /// Sends in bursts. The process starts each burst by a message to itself, so that it can be suspended between two
+    /// bursts.
     #[entry]
     fn serve(&mut self) {}
     #[message]

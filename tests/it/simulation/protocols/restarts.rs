@@ -64,7 +64,7 @@ fn restarts(supervisor: fn() -> Supervisor, expected: [&'static [&'static str]; 
         let told = log.lock().expect("one thread").clone();
         let starts: Vec<_> = told.iter().filter_map(|line| line.strip_suffix(" starts")).collect();
         assert_eq!(starts, expected[failed], "{} fails: {told:?}", NAMES[failed]);
-        // The other children that are replaced end in reverse order, each once.
+        // The other children to be replaced end in reverse order, each once.
         let ends: Vec<_> = told.iter().filter_map(|line| line.strip_suffix(" ends")).collect();
         let mut others: Vec<_> = ends.iter().filter(|name| **name != NAMES[failed]).copied().collect();
         others.reverse();

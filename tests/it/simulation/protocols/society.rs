@@ -23,9 +23,9 @@ struct Books {
     /// Number of times that each monitor of each process fired.
     downs: HashMap<(Pid, Monitor), u32>,
     demonitored: HashSet<(Pid, Monitor)>,
-    /// The owner and the watched process of each monitor, which must fire if that process ends.
+    /// The owner and the watched process of each monitor. The monitor must fire if the watched process ends.
     monitors: Vec<(Pid, Pid, Monitor)>,
-    /// The process that last got each name.
+    /// The process that most recently got each name.
     holders: BTreeMap<&'static str, Pid>,
     contradictions: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! A program that uses much of the runtime and asserts nothing: only the simulation's own checks after each run can
-//! fail. `tests/faults` plants a fault for each of these checks that no assertion of a test would catch.
+//! A program that uses much of the runtime and asserts nothing, so that only the simulation's own checks after each run
+//! can fail. `tests/faults` plants one fault for each of these checks. No assertion of a test would catch these faults.
 
 use super::pressure::{SOFT, press};
 use postroom::manual::{Event, Events, StepOutput};
@@ -106,7 +106,7 @@ mod at_the_end {
     }
 }
 
-/// A process that idles although a timer of its own is set, and is woken by messages and by the timer.
+/// A process that is idle although it has set a timer. Messages and the timer wake it.
 struct Patient(u32);
 
 impl Process for Patient {
@@ -122,7 +122,7 @@ impl Process for Patient {
     }
 }
 
-/// Catches: a check that expects a hand-written process with an outstanding yield to wait.
+/// Catches: a check that takes it for granted that a hand-written process with an outstanding yield waits.
 #[test]
 fn a_process_may_be_idle_beside_what_it_has_yielded() {
     Simulation::new("simulation::protocols::unasserted::a_process_may_be_idle").seeds(20).run(|sim| {

@@ -9,7 +9,7 @@ use postroom::test::{Simulation, sometimes};
 use postroom_tests::face::{Gate, Log};
 use std::collections::HashSet;
 
-/// A process that keeps calls until it is told to answer them, each with its number.
+/// A process that keeps calls until it is told to answer them. It answers each call with the call's number.
 #[process]
 #[derive(Default)]
 struct Clerk {
@@ -35,7 +35,7 @@ impl Clerk {
     }
 }
 
-/// The answers arrive shortly before, at, or after the moment at which the first call times out.
+/// The first call times out at a certain moment. The answers arrive shortly before, at, or after that moment.
 #[postroom::test(seeds = 200)]
 fn a_late_answer_is_not_taken_for_that_of_the_next_call(sim: Sim) {
     let clerk = sim.spawn(Clerk::default()).serve().unwrap();
@@ -66,7 +66,7 @@ fn a_caller_that_dies_has_given_up(sim: Sim) {
     assert!(abandoned.iter().all(|abandoned| *abandoned), "{abandoned:?}");
 }
 
-/// The process is slow, and takes its messages at any time from before their deadline to long after it.
+/// The process is slow: it takes its messages before their deadline, or up to a long time after it.
 #[postroom::test(seeds = 200)]
 fn a_process_that_skips_abandoned_calls_handles_only_what_is_still_wanted(sim: Sim) {
     sim.slow::<Busy>(0.8, 2 * SOON);
@@ -84,7 +84,7 @@ fn a_process_that_skips_abandoned_calls_handles_only_what_is_still_wanted(sim: S
     assert_eq!((handled.as_slice(), sim.statistics().dead_letters.expired), (expected, u64::from(called.is_err())));
 }
 
-/// A process that handles a number in two steps, between which it can die.
+/// A process that handles a number in two steps. It can die between them.
 #[process]
 struct Teller(Log<u32>);
 
@@ -127,8 +127,8 @@ fn what_an_error_says_of_delivery_is_true(sim: Sim) {
     sometimes!(answers.iter().all(Result::is_ok), "it dies when it has handled everything");
 }
 
-/// Each caller gets the error that fits its own call: one call is kept, one is being handled, and one is queued behind
-/// that.
+/// Each caller gets the error that fits its own call: the first call is kept, the second is being handled, and the
+/// third is queued behind the second.
 #[postroom::test(seeds = 200)]
 fn a_panic_is_told_to_those_whose_replies_were_kept_and_to_those_who_wait_in_line(sim: Sim) {
     let desk = sim.spawn(Desk::default()).serve().unwrap();
@@ -152,7 +152,7 @@ fn a_panic_is_told_to_those_whose_replies_were_kept_and_to_those_who_wait_in_lin
     }
 }
 
-/// The message is due at the moment at which the process is killed.
+/// The message is due at the same moment at which the process is killed.
 #[postroom::test(seeds = 200)]
 fn what_is_due_when_its_process_ends_is_handled_or_a_dead_letter(sim: Sim) {
     let log = Log::new();
@@ -201,7 +201,7 @@ fn the_bank_keeps_its_sum_under_transfers_both_ways() {
         let made = bank.transfer_all(&ROUTES);
         sometimes!(!made.iter().all(|made| *made), "a transfer is refused");
         sometimes!(bank.restarts() > 0 && made.iter().all(|made| *made), "a branch dies, and all is booked");
-        // Late transfers have been booked by then.
+        // By now all late transfers have been booked.
         sim.advance(LONG);
         let mut expected = [OPENING; 2];
         for ((from, to, _, amount), _) in ROUTES.iter().zip(&made).filter(|(_, made)| **made) {

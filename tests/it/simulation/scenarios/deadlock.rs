@@ -7,8 +7,8 @@ use postroom::test::sometimes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// All processes of a ring call the next one at the same time. At most one call fails, with the whole ring in its
-/// error, and its message is not handled.
+/// All processes of a ring call the next one at the same time. At most one call fails. Its error names the whole ring,
+/// and its message is not handled.
 fn around(sim: &Sim, count: usize, way: Way) {
     let ring: Vec<_> = (0..count).map(|_| sim.spawn(Station::default()).serve().unwrap()).collect();
     let callers: Vec<_> = (0..count)
@@ -54,8 +54,8 @@ fn of_two_that_block_on_each_other_at_once_one_fails(sim: Sim) {
     around(&sim, 2, Way::Block);
 }
 
-/// Makes `paths` random paths of calls through the given number of houses, all at once. Returns the numbers of calls
-/// and of cycles.
+/// Makes `paths` random paths of calls through the given number of houses, all at once. Returns the number of calls and
+/// the number of cycles.
 fn visits(sim: &Sim, houses: usize, paths: u64, hops: usize, forward: bool) -> (u64, u64) {
     let town = Arc::new(Town { forward, ..Town::default() });
     let all: Vec<_> =
@@ -104,7 +104,8 @@ impl Caller {
     fn touch(&mut self) {}
 }
 
-/// One process of the ring is killed meanwhile: every call is answered, fails with the cycle, or fails with that exit.
+/// One process of the ring is killed at the same time. Every call is answered, or fails with the cycle or with that
+/// exit.
 #[postroom::test(seeds = 200)]
 fn a_cycle_is_found_or_cut_by_the_end_of_one_in_it(sim: Sim) {
     let ring: Vec<_> = (0..3).map(|_| sim.spawn(Caller).serve().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Bounds of mailboxes: senders that wait for room, and receivers that end meanwhile.
+//! Bounds of mailboxes: senders that wait for room, and receivers that end while they do.
 
 use super::*;
 use crate::engine::bounds::{Sink, Source};
@@ -55,7 +55,7 @@ fn those_that_wait_for_room_get_in_in_their_order(sim: Sim) {
     assert_eq!(sim.statistics().backpressure.suspended, 0);
 }
 
-/// Senders that wait for room when the receiver ends, or that time out just as there is room, get an error; every
+/// Senders get an error if they wait for room when the receiver ends, or if they time out just as there is room. Every
 /// message that got in is accounted for.
 #[postroom::test(seeds = 200)]
 fn those_that_wait_for_room_hear_of_the_end(sim: Sim) {
@@ -93,7 +93,7 @@ fn those_that_wait_for_room_hear_of_the_end(sim: Sim) {
         }
     }
     let statistics = sim.statistics();
-    // A message whose async method was cut short is in neither count.
+    // A message whose async method was cut short is in neither of the two counts.
     let known = kept.len() as u64 + statistics.dead_letters.total();
     assert!((known..=known + 1).contains(&sent), "{sent} sent, {known} known");
     assert_eq!((statistics.backpressure.suspended, statistics.timers), (0, 0));
@@ -124,7 +124,7 @@ fn what_drops_the_oldest_keeps_the_order_and_counts_the_rest(sim: Sim) {
     assert!(kept.all().iter().any(|(_, number)| *number == 3), "the last one stays");
 }
 
-/// Senders beyond a soft bound, which is checked with every 128th message, are suspended and resumed.
+/// Senders that exceed a soft bound are suspended and resumed. The bound is checked with every 128th message.
 #[postroom::test(seeds = 200)]
 fn senders_beyond_a_soft_bound_are_suspended_and_go_on(sim: Sim) {
     let (done, _all) = channel();
@@ -153,7 +153,7 @@ fn senders_beyond_a_soft_bound_are_suspended_and_go_on(sim: Sim) {
     assert_eq!(sources[0].sent().wait(), Ok(300));
 }
 
-/// A receiver that calls a sender that is suspended at the receiver's own mailbox. The call is answered.
+/// A receiver that calls one of its senders, which is suspended at the receiver's own mailbox. The call is answered.
 #[process]
 struct Master {
     worker: Address<Servant>,

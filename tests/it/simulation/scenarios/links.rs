@@ -27,7 +27,7 @@ fn fail(partner: Address<Partner>, way: u64) {
     };
 }
 
-/// The links of a chain are made while its first process fails: all fail, through a link or while making it.
+/// The links of a chain are made while its first process fails. All processes fail, through a link or while linking.
 #[postroom::test(seeds = 200)]
 fn a_chain_falls_however_far_it_has_been_made(sim: Sim) {
     let nodes = partners(&sim, 5);
@@ -55,7 +55,7 @@ fn a_chain_falls_however_far_it_has_been_made(sim: Sim) {
     assert_eq!(sim.statistics().processes.live, 0);
 }
 
-/// Both processes link and unlink at random; when each has handled all notices, both halves agree.
+/// Both processes link and unlink at random. When each has handled all notices, both halves agree.
 #[postroom::test(seeds = 200)]
 fn both_halves_of_a_link_agree(sim: Sim) {
     let pair = partners(&sim, 2);
@@ -91,7 +91,7 @@ fn both_halves_of_a_link_agree(sim: Sim) {
     }
 }
 
-/// One process fails on its own, and the other fails with it: it handles the link's notice before its own message.
+/// One process fails on its own. The other fails with it, since it handles the link's notice before its own message.
 #[postroom::test(seeds = 200)]
 fn of_two_that_are_linked_and_fail_at_once_one_falls(sim: Sim) {
     let pair = partners(&sim, 2);
@@ -107,7 +107,7 @@ fn of_two_that_are_linked_and_fail_at_once_one_falls(sim: Sim) {
     assert_eq!(sim.statistics().processes.live, 0);
 }
 
-/// The process fails with its partner, or has unlinked in time, and then nothing is left of the link.
+/// The process fails with its partner, unless it has unlinked in time. Then nothing is left of the link.
 #[postroom::test(seeds = 200)]
 fn one_that_unlinks_falls_or_is_left_alone(sim: Sim) {
     let pair = partners(&sim, 2);
@@ -128,7 +128,7 @@ fn one_that_unlinks_falls_or_is_left_alone(sim: Sim) {
     }
 }
 
-/// Monitors of processes that end meanwhile: each fires once, with the true reason if the process still existed.
+/// Processes end while they are monitored. Each monitor fires once, with the true reason if its process still existed.
 #[postroom::test(seeds = 200)]
 fn each_monitor_is_told_once(sim: Sim) {
     let (watcher, told) = watcher(&sim);
@@ -192,7 +192,7 @@ fn a_monitor_that_is_taken_back_is_not_told(sim: Sim) {
     assert_eq!(watcher.pid().bindings().wait().unwrap().count(), 0);
 }
 
-/// The watcher ends while it sets monitors and is notified: nothing is left with the watched processes.
+/// The watcher ends while it sets monitors and is notified. The watched processes keep nothing of it.
 #[postroom::test(seeds = 200)]
 fn a_watcher_that_ends_leaves_nothing_with_those_it_watched(sim: Sim) {
     let (watcher, _told) = watcher(&sim);
@@ -240,7 +240,7 @@ fn a_linked_child_that_fails_at_once_takes_its_parent_with_it(sim: Sim) {
     assert_eq!(sim.statistics().processes.live, 0);
 }
 
-/// The owner is ended while it spawns: all processes that it owns end with it.
+/// The owner ends while it spawns. All processes that it owns end with it.
 #[postroom::test(seeds = 200)]
 fn whatever_ends_an_owner_ends_all_that_it_owns(sim: Sim) {
     let parent = sim.spawn(Partner::default()).serve().unwrap();
@@ -258,7 +258,7 @@ fn whatever_ends_an_owner_ends_all_that_it_owns(sim: Sim) {
     assert_eq!(sim.statistics().processes.live, 0);
 }
 
-/// Messages that a process sends before it ends arrive before the notice of its end.
+/// The messages that a process sends before it ends arrive before the notice of its end.
 #[postroom::test(seeds = 200)]
 fn the_last_message_comes_before_the_notice_of_the_end(sim: Sim) {
     let (trapper, told) = Trapper::reporting();
@@ -267,7 +267,7 @@ fn the_last_message_comes_before_the_notice_of_the_end(sim: Sim) {
     let failing = partners(&sim, 1)[0];
     trapper.link(failing.pid()).wait().unwrap();
     watcher.watch(failing.pid()).wait().unwrap();
-    // Meanwhile the trapper gets a message from another process.
+    // At the same time the trapper gets a message from another process.
     let sayer = race(&sim, async move { trapper.say("beside").send().unwrap() });
     let failer = race(&sim, async move { failing.say_to_and_fail("last", watcher).send().unwrap() });
     all([sayer, failer]);
@@ -279,7 +279,7 @@ fn the_last_message_comes_before_the_notice_of_the_end(sim: Sim) {
     assert_eq!(told.len(), 2, "{told:?}");
 }
 
-/// Processes bind themselves to each other and end at random: nothing is left of ended processes, and each notice is
+/// Processes bind themselves to each other and end at random. Nothing is left of ended processes, and each notice is
 /// delivered exactly once.
 #[postroom::test(seeds = 200)]
 fn nothing_is_left_of_the_dead_and_nothing_told_twice_or_not_at_all(sim: Sim) {

@@ -12,7 +12,8 @@ fn printers(sim: &Sim, count: usize) -> Vec<Address<Printer>> {
     (0..count).map(|_| sim.spawn(Printer::default()).serve().unwrap()).collect()
 }
 
-/// One process gets the name, and the others learn which one; if the holder ends meanwhile, another one may get it.
+/// One process gets the name, and the others learn which one. If that process ends in between, another one may get the
+/// name.
 #[postroom::test(seeds = 200)]
 fn of_several_that_want_a_name_at_once_one_gets_it(sim: Sim) {
     let all_of_them = printers(&sim, 4);
@@ -61,7 +62,7 @@ impl Cache {
     }
 }
 
-/// All callers get a process that is alive at that moment, and no two processes run at the same time.
+/// Each caller gets a process that is alive when the caller gets it. No two processes run at the same time.
 #[postroom::test(seeds = 200)]
 fn of_several_that_spawn_or_get_at_once_one_spawns(sim: Sim) {
     let started = Arc::new(AtomicUsize::new(0));
@@ -91,7 +92,7 @@ fn of_several_that_spawn_or_get_at_once_one_spawns(sim: Sim) {
     assert_eq!((sim.whereis("cache"), sim.statistics().directory.names), (None, 0));
 }
 
-/// Names are registered from outside for a process that ends, in whatever way: none is left behind.
+/// Names are registered from outside for a process that ends. In whatever way it ends, no name is left behind.
 #[postroom::test(seeds = 200)]
 fn names_given_while_their_holder_dies_are_never_left_behind(sim: Sim) {
     let (printer, way) = (printers(&sim, 1)[0], sim.random());
@@ -127,7 +128,7 @@ fn names_given_while_their_holder_dies_are_never_left_behind(sim: Sim) {
     assert!(["a0", "a1", "a2", "b0", "b1", "b2"].iter().all(|name| sim.whereis(name).is_none()));
 }
 
-/// Messages sent by name while holders come and go are handled, are refused, or become dead letters.
+/// While holders come and go, messages are sent by name. They are handled or refused, or become dead letters.
 #[postroom::test(seeds = 200)]
 fn what_is_sent_by_name_while_holders_change_is_handled_or_accounted_for(sim: Sim) {
     let seen = Arc::new(AtomicU64::new(0));
@@ -193,7 +194,7 @@ impl Heir {
     }
 }
 
-/// Of two processes that are notified of the holder's end, the first takes the name, and the second learns that it is
+/// Two processes are notified of the holder's end. The first one takes the name, and the second one learns that it is
 /// taken.
 #[postroom::test(seeds = 200)]
 fn a_name_is_free_when_the_end_of_its_holder_is_told(sim: Sim) {

@@ -109,7 +109,7 @@ fn a_pool_that_is_stopped_finishes_what_it_took(sim: Sim) {
     stopped(&sim, pool, &log);
 }
 
-/// Some keys have no process yet when the pool is stopped.
+/// When the pool is stopped, some keys have no process yet.
 #[postroom::test(seeds = 200, max_turns = 10_000)]
 fn a_pool_by_key_that_is_stopped_finishes_what_it_took(sim: Sim) {
     let log = Log::new();
@@ -120,7 +120,7 @@ fn a_pool_by_key_that_is_stopped_finishes_what_it_took(sim: Sim) {
     stopped(&sim, pool, &log);
 }
 
-/// A call arrives at about the moment at which the only member is retired for being idle.
+/// The only member is retired because it is idle. At about that moment, a call arrives.
 #[postroom::test(seeds = 200)]
 fn a_call_that_comes_as_the_last_member_is_let_go_is_answered(sim: Sim) {
     let pool = Pool::elastic(0..=1).idle_after(SOON).spawn(sim.host(), |spawn| spawn.of(Worker::default()).serve());

@@ -10,8 +10,8 @@ use postroom_tests::{Ask, act};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// A process is killed, stopped, cancelled and done at the same time: there is one exit and one `close`, and all joins
-/// get the same reason.
+/// A process is killed, stopped and cancelled, and finishes on its own, all at the same time. There is one exit and one
+/// `close`, and all joins get the same reason.
 #[postroom::test(seeds = 200)]
 fn ends_that_race_are_one_end(sim: Sim) {
     let closes = Arc::new(AtomicU64::new(0));
@@ -80,7 +80,7 @@ fn a_stop_comes_after_the_backlog(sim: Sim) {
         .collect();
     let stopper = race(&sim, async move {
         pause().await;
-        // This message is before the stop in the mailbox.
+        // In the mailbox, this message is ahead of the stop.
         host.send(pid, (2_usize, 0_u32)).unwrap();
         assert!(pid.stop());
     });
@@ -119,7 +119,7 @@ fn an_upgrade_that_races_with_a_kill_is_made_or_refused(sim: Sim) {
     assert_eq!(drops.0.load(SeqCst), 1);
 }
 
-/// Each message is handled once, by the old definition or by the new one, which counts it tenfold.
+/// Each message is handled once, either by the old definition or by the new one. The new one counts it tenfold.
 #[postroom::test(seeds = 200)]
 fn messages_around_an_upgrade_are_handled_once(sim: Sim) {
     let old = sim.spawn(Counter::default()).serve(0).unwrap();
@@ -145,7 +145,7 @@ fn messages_around_an_upgrade_are_handled_once(sim: Sim) {
     assert!((0..=6).any(|by_new| count == 6 + by_new * 9), "{count}");
 }
 
-/// Answers come late, and to processes that have ended: each reaches the process that asked for it, or none.
+/// Answers come late, or when the process has ended. Each reaches the process that asked for it, or none at all.
 #[test]
 fn completions_that_race_with_death_never_reach_a_stranger() {
     let handles =

@@ -10,7 +10,7 @@ fn members(sim: &Sim, count: usize) -> Vec<Address<Member>> {
     (0..count).map(|_| sim.spawn(Member { heard: Log::new() }).serve().unwrap()).collect()
 }
 
-/// A process that follows a group, from the list that it gets when it subscribes.
+/// A process that follows a group. It begins with the list that it gets when it subscribes.
 #[process]
 #[derive(Default)]
 struct Follower {
@@ -40,7 +40,8 @@ impl Follower {
     }
 }
 
-/// Members join, leave and die while others begin to follow: each follower's list and events lead to the final members.
+/// Members join, leave and die while followers subscribe. Each follower's list and events lead to the final set of
+/// members.
 #[postroom::test(seeds = 200)]
 fn a_list_and_the_events_after_it_have_no_gap_and_no_double(sim: Sim) {
     let all_of_them = members(&sim, 3);
@@ -84,7 +85,7 @@ fn a_list_and_the_events_after_it_have_no_gap_and_no_double(sim: Sim) {
     assert_eq!(sim.statistics().directory.members, there.len());
 }
 
-/// A broadcast returns how many members it reaches: each of them handles it, or ends with it in the mailbox.
+/// A broadcast returns the number of members that it reaches. Each of them handles it, or ends with it in the mailbox.
 #[postroom::test(seeds = 200)]
 fn a_broadcast_reaches_as_many_as_it_says(sim: Sim) {
     let logs: Vec<Log<u32>> = (0..3).map(|_| Log::new()).collect();
@@ -138,7 +139,7 @@ impl Reader {
     }
 }
 
-/// An event reaches each process that is subscribed at that moment, once.
+/// An event reaches each process that is subscribed when it is published, and reaches it once.
 #[postroom::test(seeds = 200)]
 fn an_event_reaches_each_that_is_subscribed_then(sim: Sim) {
     let (log, host) = (Log::new(), sim.host());

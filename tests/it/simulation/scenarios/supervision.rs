@@ -10,7 +10,7 @@ use postroom_tests::face::Log;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Makes a supervisor restart children after a delay, however often they fail.
+/// Makes a supervisor restart children after a delay, any number of times.
 fn patient(supervisor: Supervisor) -> Supervisor {
     supervisor.intensity(u32::MAX, Duration::MAX).backoff(Backoff::constant(SOON).jitter(0.0))
 }
@@ -20,9 +20,9 @@ fn crash(worker: Address<Worker>) {
     let _down = worker.crash("it had to").send();
 }
 
-/// Checks the log of a group of children: none starts while a later one runs, and no two with the same name run at
-/// once. Returns the number of starts, and the number of children that ended while a later one ran. Children that are
-/// stopped never end while a later one runs.
+/// Checks the log of a group of children: none starts while a later one runs, and two with the same name never run at
+/// the same time. Returns the number of starts, and the number of children that ended while a later one ran. (A child
+/// that is stopped never does.)
 #[track_caller]
 fn assert_in_order(lines: &[String], names: &[&str]) -> (usize, usize) {
     let mut running: Vec<&str> = Vec::new();
@@ -43,7 +43,7 @@ fn assert_in_order(lines: &[String], names: &[&str]) -> (usize, usize) {
     (starts, early)
 }
 
-/// Senders send while a killer kills the child: each message is handled once, in the order of its sender.
+/// Senders send while a killer kills the child. Each message is handled once, and those of each sender in order.
 #[postroom::test(seeds = 200)]
 fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order(sim: Sim) {
     let book = Log::new();
@@ -81,7 +81,7 @@ fn in_a_storm_of_kills_every_message_is_handled_once_and_in_order(sim: Sim) {
     sometimes!(restarts > 0 && book.len() == 10, "it is killed");
 }
 
-/// The result of each call agrees with what happened to it, while the child is killed again and again.
+/// A child is killed again and again. The result of each call agrees with what happened to the call.
 #[postroom::test(seeds = 200)]
 fn what_calls_are_told_agrees_with_what_was_handled(sim: Sim) {
     let count = Arc::new(AtomicU64::new(0));
@@ -132,7 +132,7 @@ fn what_calls_are_told_agrees_with_what_was_handled(sim: Sim) {
     assert!((handled..=handled + unknown).contains(&counted), "{counted} of {handled} and perhaps {unknown}");
 }
 
-/// Two children of a group fail at the same time: the group is stopped and started in order, once or twice.
+/// Two children of a group fail at the same time. The group is stopped and started in order, once or twice.
 #[postroom::test(seeds = 200)]
 fn a_group_of_which_two_fail_at_once_restarts_in_order(sim: Sim) {
     let log = Log::new();
@@ -186,7 +186,7 @@ fn the_rest_is_restarted_in_order(sim: Sim) {
     assert_eq!(lines.iter().filter(|line| line.starts_with('a')).count(), 1);
 }
 
-/// A child that fails just as it is stopped for good stays down.
+/// If a child fails just as it is stopped for good, it stays down.
 #[postroom::test(seeds = 200)]
 fn a_child_that_is_stopped_as_it_fails_stays_down(sim: Sim) {
     let log = Log::new();
@@ -215,8 +215,8 @@ fn a_child_that_is_stopped_as_it_fails_stays_down(sim: Sim) {
     assert_eq!(a.add(1).wait(), Ok(1));
 }
 
-/// A child is told to end, and is joined, just as it starts: it ends, the join gets the reason, and then its name is
-/// free.
+/// A child is told to end, and is joined, just as it starts. It ends, the join gets the reason, and from then on the
+/// child's name is free.
 #[postroom::test(seeds = 200)]
 fn a_child_that_is_told_to_end_as_it_begins_ends_and_frees_its_name(sim: Sim) {
     let log = Log::new();
@@ -255,7 +255,7 @@ fn a_child_that_is_told_to_end_as_it_begins_ends_and_frees_its_name(sim: Sim) {
     assert!(again.is_ok_and(|again| again != a), "the name is free");
 }
 
-/// A tree is stopped while its children fail and are restarted: all of them end, and none is started later.
+/// A tree is stopped while its children fail and are restarted. All of them end, and none is started later.
 #[postroom::test(seeds = 200)]
 fn a_tree_that_is_stopped_as_children_fail_leaves_none(sim: Sim) {
     let log = Log::new();
@@ -291,7 +291,7 @@ fn a_tree_that_is_stopped_as_children_fail_leaves_none(sim: Sim) {
     assert_eq!((sim.statistics().processes.live, b.add(1).wait().is_err()), (0, true));
 }
 
-/// Both children fail at the same time, and only one restart is allowed: the tree gives up at the second failure.
+/// Both children fail at the same time, but only one restart is allowed, so the tree gives up at the second failure.
 #[postroom::test(seeds = 200)]
 fn too_many_failures_at_once_end_the_tree_and_callers_learn_why(sim: Sim) {
     let log = Log::new();
@@ -323,7 +323,7 @@ fn too_many_failures_at_once_end_the_tree_and_callers_learn_why(sim: Sim) {
     assert_eq!(sim.statistics().processes.live, 0);
 }
 
-/// A child is started and stopped and finishes on its own at the same time: it is forgotten, and its name is free
+/// A child is started, is stopped, and finishes on its own, all at the same time. It is forgotten, and its name is free
 /// again.
 #[postroom::test(seeds = 200)]
 fn a_dynamic_child_that_ends_as_it_is_stopped_is_forgotten(sim: Sim) {

@@ -20,8 +20,8 @@ impl Bell {
     }
 }
 
-/// Timers are cancelled and reset shortly before and after they are due: a cancelled timer never fires, any other fires
-/// once.
+/// Timers are cancelled and reset shortly before and after they are due. A cancelled timer never fires, and any other
+/// timer fires once.
 #[postroom::test(seeds = 200)]
 fn a_timer_fires_or_is_taken_back(sim: Sim) {
     sim.late_timers(SOON);
@@ -48,7 +48,7 @@ fn a_timer_fires_or_is_taken_back(sim: Sim) {
     assert_eq!((rung.as_slice(), sim.statistics().timers), (expected, 0));
 }
 
-/// Each sleeper wakes when its time has come, and in the order of the times if timers are not late.
+/// Each sleeper wakes when its time has come. If timers are not late, the sleepers wake in the order of their times.
 #[postroom::test(seeds = 200)]
 fn sleepers_wake_when_their_time_has_come(sim: Sim) {
     let log = Log::new();
@@ -66,8 +66,8 @@ fn sleepers_wake_when_their_time_has_come(sim: Sim) {
     assert_eq!((log.all(), sim.elapsed()), (vec![1, 1, 2, 3], 3 * SOON));
 }
 
-/// A process that waits for a message with a time limit. The message is sent when the limit is reached: either this
-/// wait or the next one gets it.
+/// A process that waits for a message with a time limit. The message is sent just when the limit is reached, so either
+/// this wait or the next one gets it.
 #[process]
 struct Waits(Log<Option<char>>);
 

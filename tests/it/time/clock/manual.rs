@@ -160,7 +160,7 @@ fn a_delayed_message_from_a_foreign_thread_uses_the_receivers_clock() {
     });
 }
 
-/// The timer fires on the thread that advances the clock, which belongs to no runtime.
+/// The timer fires on the thread that advances the clock. This thread belongs to no runtime.
 ///
 /// Catches: a timer's message to an exited process that is not a dead letter, or is a dead letter of another runtime.
 #[test]

@@ -33,7 +33,7 @@ fn a_cancelled_timer_never_fires_even_if_it_was_due() {
         assert!(timer.cancel());
         assert!(!timer.cancel() && !timer.is_pending() && !timer.reset(SECOND));
         seen.expect_nothing_for(3600 * SECOND);
-        // These two timers are due a nanosecond apart, set by a process that cancels the second when the first fires.
+        // A process sets two timers that are due a nanosecond apart. When the first fires, it cancels the second.
         #[process]
         struct Repentant {
             second: Option<postroom::Timer>,
@@ -126,7 +126,7 @@ fn a_message_that_is_sent_again_and_again_stops_when_it_is_cancelled() {
         let timer = seen.recipient().call(Copied(copies.clone())).send_every(10 * SECOND).unwrap();
         clock.advance(35 * SECOND).unwrap();
         assert_eq!(std::iter::from_fn(|| seen.try_next()).count(), 3);
-        // The next message comes in a second, then at the old rate.
+        // The next message comes in a second, and later ones at the old rate.
         assert!(timer.reset(SECOND));
         clock.advance(SECOND).unwrap();
         assert!(seen.try_next().is_some() && seen.try_next().is_none());
@@ -191,7 +191,7 @@ fn a_timer_that_cancels_itself_in_the_drop_of_its_message_is_harmless() {
         assert!(cell.set(timer.clone()).is_ok());
         clock.advance(SECOND).unwrap();
         assert!(timer.is_pending());
-        // The drop cancels the timer, and with it the next copy, whose drop finds the timer cancelled.
+        // The drop cancels the timer, and so drops the next copy. The drop of that copy finds the timer cancelled.
         drop(seen.try_next());
         assert!(!timer.is_pending());
         seen.expect_nothing_for(10 * SECOND);
@@ -256,7 +256,7 @@ fn at_the_end_of_all_time_processes_run_and_nothing_is_due_any_more() {
         let mut probe = probe(&runtime);
         let counts = runtime.spawn(Counts(0)).serve().unwrap();
         clock.advance(Duration::MAX).unwrap();
-        // Enough messages for the worker to check timers in between.
+        // These are enough messages for the worker to check its timers in between.
         for number in 1..=1_000 {
             assert_eq!(counts.count().wait(), Ok(number));
         }
@@ -330,7 +330,7 @@ fn timers_that_are_pending_survive_an_upgrade() {
         let pid = runtime.spawn_process(ByHand { told: probe.recipient(), upgrades: true }).start().unwrap();
         runtime.send(pid, 5_u64).unwrap();
         clock.advance(5 * SECOND).unwrap();
-        // The answer is received by the new definition, under the tag that the old one has set.
+        // The new definition receives the answer, under the tag that the old definition has set.
         assert_eq!(probe.try_next(), Some(5));
     });
 }

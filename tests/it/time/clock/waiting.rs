@@ -56,7 +56,7 @@ impl Waits {
         let _gone = self.told.send(Said::Nothing(ctx.now() - began));
     }
 
-    /// Waits for sleeps, each with the time limit.
+    /// Waits for sleeps, each of them with the time limit.
     #[entry]
     async fn bound(&mut self, ctx: &mut Context<Self>, sleeps: Vec<Duration>, limit: Duration) {
         for sleep in sleeps {
@@ -106,7 +106,7 @@ fn within_no_time_a_message_is_received_that_is_there() {
         let mut seen = probe::<Said>(&runtime);
         let limits = vec![Duration::ZERO; 3];
         let waits = runtime.spawn(Waits { told: seen.recipient() }).receive(limits).unwrap().address();
-        // These are more messages than one step handles, and they precede the one that the process waits for.
+        // A step handles fewer messages than these. They all precede the one that the process waits for.
         for number in 0..1_000 {
             waits.handle(number).send().unwrap();
         }
@@ -150,7 +150,7 @@ fn a_future_with_a_timeout_is_dropped_when_it_expires() {
         let waits = runtime.spawn(Waits { told: probe.recipient() }).bound(sleeps, 3 * SECOND).unwrap();
         let began: Instant = clock.now();
         let seen: Vec<Said> = (0..4).map(|_| probe.expect_within(100 * SECOND)).collect();
-        // A future that is ready exactly at the limit counts.
+        // A future that is ready exactly at the limit still counts as in time.
         let late = Said::Nothing(3 * SECOND);
         assert_eq!(seen, [Said::Got(0), Said::Nothing(3 * SECOND), late, Said::Got(0)]);
         assert_eq!(clock.now(), began + 11 * SECOND);

@@ -3,8 +3,8 @@
 use super::*;
 use postroom_tests::HOUR;
 
-/// The supervisor's PID may still be routable when it has begun to stop its children: a child that is added then must
-/// not hang.
+/// The supervisor's PID may still be routable after the supervisor has begun to stop its children. If a child is added
+/// then, it must not hang.
 #[test]
 fn a_child_that_is_added_while_its_supervisor_ends_is_refused_or_ends_with_it_and_no_caller_waits_for_ever() {
     let ends: [fn(Pid) -> bool; 3] = [Pid::kill, Pid::stop, |pid| pid.cancel("enough")];
@@ -41,7 +41,7 @@ fn a_child_that_is_added_while_its_supervisor_ends_is_refused_or_ends_with_it_an
     });
 }
 
-/// The name is free before the supervisor is notified of the exit, for every kind of exit.
+/// Whatever ends a child, its name is free before the supervisor is notified of the exit.
 #[test]
 fn a_restarted_child_always_gets_its_name_back() {
     with_runtime(|runtime| {
@@ -168,7 +168,7 @@ impl Flood {
     }
 }
 
-/// Like `a_supervisor_that_is_killed_has_ended_when_its_children_have`, for a pool.
+/// Checks the same as `a_supervisor_that_is_killed_has_ended_when_its_children_have`, but for a pool.
 #[test]
 fn a_pool_that_is_killed_has_ended_when_its_members_have() {
     with_runtime(|runtime| {
@@ -260,7 +260,7 @@ fn a_deep_tree_survives_a_storm_of_exits_and_shuts_down_cleanly() {
     }
 }
 
-/// The supervisor waits for its child, whose step does not return; the shutdown returns nevertheless.
+/// The supervisor waits for its child, whose step does not return. The shutdown returns all the same.
 #[test]
 fn a_supervisor_that_is_killed_and_waits_for_a_stuck_child_holds_up_no_shutdown() {
     watched(|| {

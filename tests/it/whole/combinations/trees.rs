@@ -140,7 +140,7 @@ fn a_broadcast_follows_the_overflow_policy_of_each_mailbox_and_does_not_wait() {
         gate.wait_for_arrivals(4);
         until(|| group.members().iter().all(|pid| pid.info().unwrap().mailbox == 0));
         let reached: Vec<usize> = (0..5).map(|number| group.broadcast(Said(number))).collect();
-        // A message that a member drops is a dead letter; a refused message has not reached the member.
+        // A message that a member drops is a dead letter, but has reached the member. A refused message has not.
         assert_eq!(reached, [4, 4, 2, 2, 2]);
         gate.open();
         until(|| members.iter().all(|log| log.len() == 2));
@@ -227,7 +227,7 @@ fn a_process_that_is_linked_named_in_a_group_and_a_child_stays_all_that_through_
         let end = partner.pid().join();
         crash(node);
         assert!(fell_with(&end.wait(), now));
-        // The closure spawns the successor, which therefore has the original definition.
+        // The closure spawns the successor, so the successor has the original definition.
         until(|| node.add(5).wait() == Ok(5));
         assert_eq!(group.len(), 0);
     });
@@ -261,7 +261,7 @@ fn the_supervisor_on_one_host_and_a_watcher_of_its_child_on_another_end_in_eithe
     });
 }
 
-/// A link that the closure requests would make the supervisor fail with its child, and the child with the supervisor.
+/// If the closure's own request for a link were honored, the supervisor and its child would fail with each other.
 #[test]
 fn a_child_that_is_spawned_linked_monitored_and_owned_fails_and_restarts_like_any_other() {
     with_runtime(|runtime| {
@@ -292,7 +292,7 @@ impl Job {
     }
 }
 
-/// The supervisor fails as any process does, but stops its children first.
+/// Like any process, the supervisor fails with its link partner, but it stops its children first.
 #[test]
 fn a_supervisor_fails_with_its_link_partner_after_it_has_stopped_its_children_in_order() {
     with_runtime(|runtime| {

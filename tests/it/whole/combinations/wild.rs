@@ -104,7 +104,7 @@ fn trees_pools_names_groups_and_timers_from_destructors_of_processes_closures_an
                 let pool = Pool::elastic(0..=1).spawn(host, |spawn| spawn.of(Node::default()).serve()).unwrap();
                 host.group("last").join(added).unwrap();
                 drop(host.register_name(name, added.pid()));
-                // Some of these closures run inside a process, which can have ties, and some outside.
+                // Some of these closures run inside a process, which can have ties, and some run outside of processes.
                 let _bound = (added.pid().monitor(), added.pid().link());
                 drop(added.add(7).send_after(Duration::from_millis(1)));
                 assert!(pool.address().add(8).send().is_ok());
@@ -182,7 +182,7 @@ fn a_cycle_through_a_name_is_found_and_one_through_a_pool_ends_at_its_deadline()
         runtime.spawn(Node::default()).named("it").serve().unwrap();
         let Err(CallError::Failed(text)) = by_name.around(vec![by_name]).wait() else { panic!("it came through") };
         assert!(text.contains("wait for itself") && text.contains("around"), "{text}");
-        // If the pool had more members, one might be free, or could be started.
+        // The pool has a single member. Of several members, one might be free, or could be started.
         let pool = Pool::fixed(1).spawn(runtime, |spawn| spawn.of(Node::default()).serve()).unwrap();
         let address = pool.address();
         let answer = address.add_at(address, Duration::from_millis(50)).wait();
@@ -191,7 +191,7 @@ fn a_cycle_through_a_name_is_found_and_one_through_a_pool_ends_at_its_deadline()
     });
 }
 
-/// The sibling starts after this child, so the call would wait for itself.
+/// The sibling starts only after this child, so the child's call would wait for the child itself.
 #[test]
 fn a_child_that_calls_a_later_sibling_in_its_start_times_out_and_is_retried() {
     #[process]

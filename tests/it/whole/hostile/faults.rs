@@ -44,17 +44,17 @@ struct Nosy {
 
 impl Drop for Nosy {
     fn drop(&mut self) {
-        // With the fault, this panics in a debug build: the runtime notices that this thread does not hold the token.
-        // That counts as reached, too.
+        // With the fault, this panics in a debug build, since the runtime notices that this thread does not hold the
+        // token. That also counts as reached.
         let reached = catch_unwind(|| self.other.monitor().is_ok());
         self.reached.fetch_add(usize::from(!matches!(reached, Ok(false))), SeqCst);
         self.dropped.fetch_add(1, SeqCst);
     }
 }
 
-/// A thread dropped the inherited values of a process after it had given up the process's token, and the drop of the
-/// last value changed the bindings of the process that was in that slot by then. (The window is about ten nanoseconds
-/// wide, and this test hit it several times in 30,000 processes. The model `running` opens it on purpose.)
+/// A thread dropped the inherited values of a process after it had given up the process's token. The drop of the last
+/// value changed the bindings of the process that was in that slot by then. (The window is about ten nanoseconds wide,
+/// and this test hit it several times in 30,000 processes. The model `running` opens it on purpose.)
 #[test]
 fn the_drop_of_a_value_reached_a_process_that_another_thread_ran() {
     watched(|| {
@@ -77,7 +77,7 @@ fn the_drop_of_a_value_reached_a_process_that_another_thread_ran() {
     });
 }
 
-/// A process that calls another one, which never answers.
+/// A process that calls another one. The other one never answers.
 #[process]
 struct Caller;
 
@@ -90,8 +90,8 @@ impl Caller {
     }
 }
 
-/// A hand-written process gave its context to several machines, which published the wait of the process from several
-/// threads, so a method name could be read with the length of another.
+/// A hand-written process gave its context to several machines. They published the wait of the process from several
+/// threads, so a method name could be read with the length of another one.
 #[test]
 fn machines_driven_by_hand_published_the_wait_of_their_process() {
     with_runtime(|runtime| {
@@ -123,8 +123,8 @@ fn machines_driven_by_hand_published_the_wait_of_their_process() {
     });
 }
 
-/// The last reference to an exit reason was dropped while the notified process had its bindings borrowed, and without a
-/// guard: a change of these bindings by the drop was undefined behavior, and its panic lost the process.
+/// The last reference to an exit reason was dropped without a guard, while the notified process had its bindings
+/// borrowed. If the drop changed these bindings, that was undefined behavior, and if it panicked, the process was lost.
 #[test]
 fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
     /// An error that re-enters the runtime in its drop, and then panics.
@@ -151,7 +151,7 @@ fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
         let (go, at_it) = (Latch::new(), Latch::new());
         let (may_go, is_at_it, handled) = (go.clone(), at_it.clone(), counter());
         let handles = handled.clone();
-        // The process removes its monitor when only the notice in its mailbox still holds the reason.
+        // The process removes its monitor at a time when only the notice in its mailbox still holds the reason.
         let hearer = act(move |events, _| {
             if events.next().is_some() && handles.fetch_add(1, SeqCst) == 0 {
                 let monitor = ender.monitor()?;
@@ -167,7 +167,7 @@ fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
         let end = ender.join();
         runtime.send(ender, ()).expect("it lives");
         let ExitReason::Error(error) = ended(ender, end) else { panic!("it failed") };
-        // The thread that ended the process still holds the reason for a moment.
+        // The thread that ended the process holds the reason for a moment longer.
         eventually(|| Arc::strong_count(&error) == 2);
         drop(error);
         go.open();
@@ -175,7 +175,7 @@ fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
         assert_eq!(dropped.load(SeqCst), 1, "the drop is code of the process that hears");
         runtime.send(hearer, ()).expect("it lives on");
         eventually(|| handled.load(SeqCst) == 2);
-        // The monitor that the drop has made exists, once.
+        // The monitor that the drop has made exists exactly once.
         assert_eq!(hearer.bindings().wait().expect("it lives").monitors, [bystander]);
         hearer.kill();
     });
@@ -183,7 +183,7 @@ fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
 
 // Panics that no guard contained.
 
-/// A panic of `traps_exits`, which is called after the start, left a process that could not be ended.
+/// `traps_exits` is called after the start. When it panicked, it left a process that could not be ended.
 #[test]
 fn a_panic_in_the_question_whether_exits_are_trapped_lost_the_process() {
     struct Panics(Arc<AtomicUsize>);
@@ -213,7 +213,7 @@ fn a_panic_in_the_question_whether_exits_are_trapped_lost_the_process() {
     });
 }
 
-/// A panic of a reason's `Display`: of a failed start, and of an exit that is logged.
+/// The `Display` of a reason panics: the reason of a failed start, and the reason of an exit that is logged.
 #[test]
 fn an_error_that_could_not_be_shown_lost_the_process() {
     with_runtime(|runtime| {
@@ -259,7 +259,7 @@ impl tracing::Subscriber for Everything {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// The error of the second of two cancellations is dropped before the step, and the drop had no guard.
+/// Of two cancellations, the error of the second is dropped before the step. That drop had no guard.
 #[test]
 fn the_error_of_a_second_cancel_lost_the_process() {
     with_runtime(|runtime| {
@@ -324,8 +324,8 @@ fn the_payload_of_a_command_handlers_panic_lost_the_process() {
     });
 }
 
-/// A process notified a mailbox of its exit, and the waker of the mailbox's owner panicked: later partners were never
-/// notified.
+/// A process notified a mailbox of its exit, and the waker of the mailbox's owner panicked. Then the partners after the
+/// mailbox were never notified.
 #[test]
 fn a_waker_of_a_mailbox_kept_others_from_hearing_of_an_end() {
     with_runtime(|runtime| {
@@ -361,7 +361,7 @@ fn a_waker_of_a_mailbox_kept_others_from_hearing_of_an_end() {
     });
 }
 
-/// The drop of an error in a mailbox lost the mailbox's token: the mailbox received nothing more, and its drop hung.
+/// The drop of an error in a mailbox lost the mailbox's token. So the mailbox received nothing more, and its drop hung.
 #[test]
 fn the_drop_of_an_error_lost_a_mailbox() {
     with_runtime(|runtime| {
@@ -386,7 +386,7 @@ fn the_drop_of_an_error_lost_a_mailbox() {
     });
 }
 
-/// A waker that panicked when a process sent a streamed reply ended that process.
+/// When a process sent a streamed reply and the waker of the stream panicked, the process ended.
 #[test]
 fn a_waker_of_a_reply_stream_ended_the_process_that_answers() {
     #[process]
@@ -418,7 +418,7 @@ fn a_waker_of_a_reply_stream_ended_the_process_that_answers() {
     });
 }
 
-/// Panic payloads whose drop panics: with two levels the process hung, with three the program aborted.
+/// The drop of a panic payload panics, too. With two levels of this the process hung, with three the program aborted.
 #[test]
 fn payloads_that_panicked_in_their_drops_lost_processes() {
     with_runtime(|runtime| {
@@ -438,7 +438,7 @@ fn payloads_that_panicked_in_their_drops_lost_processes() {
     });
 }
 
-/// A message whose drop panics with a payload whose drop panics, too.
+/// The drop of a message panics, with a payload whose drop panics, too.
 #[test]
 fn a_message_that_panicked_in_its_drop_escaped_its_payload() {
     with_runtime(|runtime| {
@@ -450,7 +450,7 @@ fn a_message_that_panicked_in_its_drop_escaped_its_payload() {
             let end = pid.join();
             pid.stop();
             assert_eq!(ended(pid, end), ExitReason::Normal, "depth {depth}: whoever drops it unopened is not harmed");
-            // A message that is left in a mailbox.
+            // This message is left in a mailbox.
             let pid = runtime.spawn_process(idle_for_ever()).start().expect("it starts");
             pid.kill();
             // If the send is refused, the payload of its panic must not be dropped.
@@ -462,8 +462,8 @@ fn a_message_that_panicked_in_its_drop_escaped_its_payload() {
 
 // Starts and wakers.
 
-/// While a pinned process started on its own thread, the spawning thread also counted as running it: a waker that was
-/// woken there changed its bindings concurrently.
+/// While a pinned process started on its own thread, the spawning thread also counted as running it. If a waker was
+/// woken on the spawning thread, it changed the bindings of the pinned process concurrently.
 #[test]
 fn the_thread_that_spawned_a_pinned_process_passed_for_it() {
     struct Looks(Log<bool>, Pid);
@@ -492,7 +492,7 @@ fn the_thread_that_spawned_a_pinned_process_passed_for_it() {
     });
 }
 
-/// A waker that was never dropped prevented the detection of cycles for all later processes of the same slot.
+/// If a waker was never dropped, cycles were not detected any more for all later processes of the same slot.
 #[test]
 fn a_waker_that_was_forgotten_switched_off_the_search_for_cycles_in_its_slot() {
     #[process]
@@ -524,7 +524,7 @@ fn a_waker_that_was_forgotten_switched_off_the_search_for_cycles_in_its_slot() {
     struct Tries;
     #[process]
     impl Tries {
-        /// The slot of an exited process is reused by the next one that is spawned on the same thread.
+        /// The slot of an exited process is reused by the next process that is spawned on the same thread.
         #[entry]
         async fn run(&mut self, ctx: &mut Context<Self>) -> bool {
             loop {
@@ -570,11 +570,11 @@ fn a_send_that_waited_for_room_was_accepted_by_a_process_that_had_ended() {
             let pid = runtime.spawn_process(busy).mailbox(bound).start().expect("it starts");
             runtime.send(pid, 0).expect("it lives");
             at_it.wait();
-            // One message is in the mailbox; the next one waits.
+            // One message is in the mailbox, so the next one has to wait.
             runtime.send(pid, 1).expect("there is room");
             let host = runtime.host();
             let waits = thread::spawn(move || host.send(pid, 2).map_err(|refused| refused.message));
-            // The wait cannot be observed from outside. A send that comes too late is refused as well.
+            // The wait cannot be observed from outside. If the send comes too late, it is refused all the same.
             (0..100).for_each(|_| thread::yield_now());
             let end = pid.join();
             pid.kill();
@@ -586,8 +586,9 @@ fn a_send_that_waited_for_room_was_accepted_by_a_process_that_had_ended() {
     });
 }
 
-/// An accepted message is handled, or is a dead letter before the exit is reported. (A few in 10,000 were dead letters
-/// after it. The model `slot_reuse` shows the remaining case of two concurrent senders; here there is one.)
+/// An accepted message is handled, or is a dead letter before the exit is reported. (This once failed: a few in 10,000
+/// became dead letters after the report. The model `slot_reuse` shows the remaining case of two concurrent senders;
+/// here there is one.)
 #[test]
 fn dead_letters_came_after_the_report_of_the_exit() {
     watched(|| {
@@ -610,14 +611,14 @@ fn dead_letters_came_after_the_report_of_the_exit() {
             let end = pid.join();
             pid.stop();
             let mut accepted = 0;
-            // The messages are sent until the process has exited.
+            // The loop sends messages until the process has exited.
             while runtime.send(pid, ()).is_ok() {
                 accepted += 1;
             }
             end.wait();
             let told = handled.load(SeqCst) + dead.load(SeqCst) - before;
             assert!(told >= accepted, "round {round}: {accepted} accepted, {told} handled or dead");
-            // Some messages are dropped unopened by the step that takes them, and are dead letters, too.
+            // Some messages are taken by a step that drops them unopened. They are dead letters, too.
             if began.elapsed() > Duration::from_secs(20) {
                 break;
             }
@@ -628,7 +629,7 @@ fn dead_letters_came_after_the_report_of_the_exit() {
 
 // Re-entrant use of a process's table.
 
-/// A timer's future of a process, to be dropped by other code.
+/// The future of a process's timer. Other code will drop it.
 type Kept = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Returns a future that has been polled once by the current process.
@@ -642,11 +643,11 @@ async fn begun(future: impl Future<Output = ()> + Send + 'static) -> Kept {
     future
 }
 
-/// A value whose drop drops a timer of the current process, which needs the process's table.
+/// A value whose drop drops a timer of the current process. For that, the process's table is needed.
 #[derive(Debug)]
 struct DropsTimer(Shelf);
 
-/// Holds the timer until that drop.
+/// Holds the timer until the drop of a [`DropsTimer`].
 #[derive(Clone, Default)]
 struct Shelf(Arc<Mutex<Option<Kept>>>);
 
@@ -739,17 +740,17 @@ impl Holds {
         let end = fails.join();
         ctx.send(fails, ()).expect("it lives");
         drop(end.await);
-        // Takes the messages in the mailbox. The notice among them waits for the end of the method.
+        // Takes the messages in the mailbox. The notice is among them, and waits for the end of the method.
         assert!(ctx.receive_within::<String>(Duration::ZERO).await.is_none());
         shelf.put(begun(ctx.sleep(AGES)).await);
         (monitor.demonitor(), timers())
     }
 }
 
-/// Wakers and reasons in a process's table were dropped while the table was in use: changes by their drops were lost.
+/// Wakers and reasons in a process's table were dropped while the table was in use. What their drops changed was lost.
 #[test]
 fn changes_by_a_drop_to_the_table_that_held_the_value_were_lost() {
-    // With one worker a process's exit is complete, and its reason dropped there, before another process continues.
+    // With one worker, a process's exit is complete, and its reason dropped, before another process continues.
     with_one_worker(|runtime| {
         let holds = runtime.spawn(Holds).serve().expect("it starts");
         assert_eq!(holds.replace_waker().timeout(PATIENCE).wait(), Ok(1), "the other one is taken back");
