@@ -1,4 +1,4 @@
-//! The delivery: decodes the messages of peers, delivers them, and stores those for slow processes.
+//! The delivery. It decodes the messages from peers, delivers them, and stores those for slow processes.
 
 mod answers;
 mod arrivals;
@@ -36,7 +36,7 @@ pub(crate) use counters::NodeCounters;
 /// dry, and rarely enough that a thousand slow processes cost little.
 const RETRY: Duration = Duration::from_millis(2);
 
-/// Number of arrivals after which delivery to full mailboxes is also retried.
+/// Delivery to full mailboxes is also retried after this many arrivals.
 const RETRY_EVERY: u32 = 256;
 
 /// Delivers the messages that arrive at one node.
@@ -119,8 +119,8 @@ impl Delivery {
         (!self.slow.is_empty()).then_some(RETRY)
     }
 
-    /// Delivers the messages that have arrived, and stored ones for which there is room now. Returns false when the
-    /// node has left.
+    /// Delivers the messages that have arrived, and the stored messages for which there is now room. Returns false once
+    /// the node has left.
     pub(crate) fn run(&mut self) -> bool {
         self.retry();
         let mut handled = 0;
@@ -260,8 +260,8 @@ impl Delivery {
         self.deliver(peer, to, Kept::Package(Package::with_payload(to, payload)), lane, cost)
     }
 
-    /// Returns the package of a call, whose answer goes back to the peer; `None` if the call has failed, which the peer
-    /// has been told.
+    /// Returns the package of a call. The answer to the call goes back to the peer. Returns `None` if the call has
+    /// failed; in that case the peer has been told.
     fn called(
         &self,
         peer: &Arc<Peer>,
@@ -356,7 +356,7 @@ impl Delivery {
 }
 
 /// Leaves no process behind, even if the node failed to start because a part of it could not be created, or if the
-/// delivery has panicked.
+/// delivery panicked.
 impl Drop for Delivery {
     fn drop(&mut self) {
         self.close();

@@ -35,7 +35,7 @@ pub(crate) const STARTERS: u64 = 8;
 struct Porters {
     /// The porter that delivers messages to processes, and watches processes.
     hands_out: Address<Porter>,
-    /// The porters that start processes by key. There are several, since an entry may take long.
+    /// The porters that start processes by key. There are several, since an entry may take a long time.
     starters: Vec<Address<Porter>>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Directory {
     pub(crate) host: Host,
     /// The name of the cluster.
     pub(crate) cluster: String,
-    /// A weak reference, since the driver owns the engine: its connections are closed when the node has left.
+    /// A weak reference, since the driver owns the engine: the engine's connections are closed when the node has left.
     pub(crate) engine: Weak<dyn Engine>,
     pub(crate) clock: SharedClock,
     pub(crate) gate: Arc<Gate>,
@@ -72,9 +72,9 @@ pub(crate) struct Directory {
 /// Counters of losses, by cause: see [`Cluster::statistics`](crate::Cluster::statistics).
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryCounters {
-    /// Copies of broadcasts and of events that found no room.
+    /// Copies of broadcasts and events for which there was no room.
     pub(crate) missed: AtomicU64,
-    /// Events of a type with another shape.
+    /// Events whose type has a different shape on their sender's node.
     pub(crate) mismatched: AtomicU64,
     /// Events that cannot be decoded.
     pub(crate) undecodable: AtomicU64,
@@ -198,7 +198,8 @@ impl Directory {
         }
     }
 
-    /// Starts the process of a key. A start that takes long, or never returns, delays only the keys of one porter.
+    /// Starts the process of a key. A start that takes a long time, or never returns, delays only the keys of one
+    /// porter.
     fn run_start(&self, process: &str, key: &str, job: Job) {
         if let Some(porters) = self.porters.get() {
             let mut hasher = DefaultHasher::new();

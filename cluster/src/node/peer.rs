@@ -1,4 +1,4 @@
-//! The relation of this node to one other: the session, and the operations that wait for answers from there.
+//! The session of this node with one other, and the operations that wait for answers from the other node.
 
 mod admission;
 mod asks;
@@ -70,9 +70,9 @@ pub(crate) trait Arriving: Send + Sync {
 
 /// Adds what arrives from a peer, and wakes the receiver when dropped, if it must be woken.
 ///
-/// Intended for code that holds the lock of a peer, which the receiver takes first: if it were woken while the lock is
-/// held, it would have to sleep again. So the value is created before the lock is taken, and dropped after it is
-/// released.
+/// Intended for code that holds the lock of a peer. A woken receiver first takes that lock, so if it were woken while
+/// the lock is held, it would have to sleep again. So this value is created before the lock is taken, and dropped after
+/// the lock is released.
 struct WakingArrivals<'a> {
     receiver: &'a dyn Arriving,
     wakes: bool,
@@ -202,7 +202,7 @@ impl Peer {
                     frame
                 }
             };
-            // Checked for each frame: the lease may have ended since the last one.
+            // Checked for each frame: the lease may have ended since the previous frame.
             if !self.port.gate.may_send((self.port.clock)()) {
                 // Until the lease is acquired, hellos are repeated; when it is over, so are the sessions.
                 return false;
@@ -240,8 +240,8 @@ impl Peer {
     }
 
     /// Passes a frame to the session, and the messages in it to the delivery. Called by the engine, so that a message
-    /// does not wait for the driver, which is notified if there is more to do. Returns the number of replayed frames,
-    /// which is one or zero.
+    /// does not wait for the driver. The driver is notified if there is more to do. Returns the number of replayed
+    /// frames, which is one or zero.
     pub(crate) fn handle(self: &Arc<Self>, payload: Bytes) -> Result<u64, DecodeError> {
         let mut arrivals = self.arrivals();
         let mut state = self.lock();

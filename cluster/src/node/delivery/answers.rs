@@ -1,4 +1,4 @@
-//! The obligations to answer a peer, which are met even if they are dropped.
+//! The obligations to answer a peer. If one is dropped unmet, the drop sends a refusal.
 
 use crate::envelope::{Envelope, ToldKind};
 use crate::node::peer::Peer;
@@ -53,7 +53,7 @@ pub(super) struct StartAnswer {
 }
 
 impl StartAnswer {
-    /// Answers the request. Returns false if the process must be killed: it is a child, and the session is over.
+    /// Answers the request. Returns false if the process must be killed because it is a child and the session is over.
     pub(super) fn give(mut self, started: Started) -> bool {
         self.put(started)
     }

@@ -1,4 +1,4 @@
-//! The state of everything on a node that must end: its holders of names and, when it leaves, its sessions, its record
+//! The state of whatever must end on a node: its holders of names and, when the node leaves, its sessions, its record
 //! and its lease.
 
 use crate::clock::{LONGEST_WAIT, Moment};
@@ -9,9 +9,9 @@ use postroom::Pid;
 pub(super) struct Leaving {
     pub(super) then: Vec<Completer<()>>,
     pub(super) step: LeavingStep,
-    /// The time at which the node takes the next step in any case.
+    /// The time at which the node takes the next step even if this one is not complete.
     pub(super) until: Moment,
-    /// Whether the step waits until the children of this node's supervisors on the peers have ended.
+    /// Whether the step also waits for children to end that this node's supervisors have on the peers.
     pub(super) awaits_children: bool,
 }
 

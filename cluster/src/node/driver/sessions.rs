@@ -95,7 +95,8 @@ impl Driver {
                 peer.handle_timeout(now);
                 self.ready.insert(node);
             }
-            // A message that arrives now is queued after the opening, and before the end.
+            // A message that arrives during this loop is queued for the delivery after the opening of its session and
+            // before the session's end.
             while let Some(event) = peer.poll_event() {
                 self.session_event(now, node, &peer, event);
             }

@@ -29,7 +29,7 @@ impl Peer {
         }
     }
 
-    /// Abandons a call from the peer whose caller has given up.
+    /// Abandons a call that came from the peer, because its caller has given up.
     pub(crate) fn abandoned(&self, number: u64) {
         let abandonment = self.lock().answering.remove(&number);
         if let Some(abandonment) = abandonment {

@@ -27,7 +27,7 @@ use std::sync::Arc;
 const MAX_HANDLING: usize = 256;
 
 impl Peer {
-    /// Requests the start of a child from the peer, whose name is `name`.
+    /// Requests the start of a child from the peer, which is named `name`.
     pub(crate) fn start_child(&self, name: &Arc<str>, start: ChildStart) {
         let (process, entry, inputs, report) = start.take_apart();
         let unreachable = || StartError::Unreachable { node: name.to_string() };
@@ -91,8 +91,8 @@ impl Peer {
         running.into_values().for_each(|report| report.ended(ExitReason::NodeLost));
     }
 
-    /// Records that the peer requests a child. Returns false if the number is not larger than all earlier ones:
-    /// otherwise two children could have the same number.
+    /// Records that the peer requests a child. Returns false if the number is not larger than all earlier ones. Without
+    /// this check, two children could have the same number.
     pub(crate) fn is_next_child(&self, number: u64) -> bool {
         let mut state = self.lock();
         let is_next = number > state.children.last_asked;

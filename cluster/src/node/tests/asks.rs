@@ -93,7 +93,7 @@ impl Gate {
 
     pub(super) fn pass(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        // Virtual time advances meanwhile.
+        // Virtual time advances while the thread waits.
         postroom::block_in_place(|| {
             drop(self.opened.wait_while(self.is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
         });
@@ -203,7 +203,7 @@ fn a_child_that_a_policy_refuses_is_a_failed_start() {
     assert!(worker(&one, "eu-2").pid().is_alive(), "others may be started");
 }
 
-/// A node that allows the start of a child allows its supervisor to end it.
+/// A node that allows the start of a child also allows the child's supervisor to end it.
 #[test]
 fn a_supervisor_ends_its_children_whatever_the_policy_says_of_ends() {
     let (_nodes, [one, two]) = two(|builder| builder.allow(|_, ask| matches!(ask, Ask::Start { .. })));
@@ -341,8 +341,8 @@ impl Counting {
     }
 }
 
-/// The mailbox is full when the requests arrive. (This failed once: with a policy, a stop overtook messages that waited
-/// for room.)
+/// The mailbox is full when the requests arrive. (This once failed: with a policy, a stop overtook messages that were
+/// waiting for room.)
 #[test]
 fn what_was_sent_before_a_stop_is_handled_before_it_though_a_policy_decides() {
     for asks in [false, true] {

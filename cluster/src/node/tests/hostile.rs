@@ -1,8 +1,8 @@
 //! Attacks on a node by messages: frames that have a forged sender, are repeated, belong to an old session, are too
 //! long, or are invalid.
 //!
-//! The broker enforces the permissions that a real one would. The attacker has a connection without a name, which may
-//! do anything, for tests of the nodes' own checks; elsewhere it has a connection with a name.
+//! The broker enforces the permissions that a real one would. For tests of the nodes' own checks, the attacker has a
+//! connection without a name, which may do anything. Elsewhere its connection has a name.
 
 use super::asks::Gate;
 use super::*;
@@ -209,14 +209,14 @@ fn a_node_does_not_become_another_by_the_store() {
         thief.create(bucket, &key, value, Box::new(move |answer| drop(sender.send(answer))));
         answers.recv_timeout(Duration::from_secs(60)).expect("an answer")
     };
-    // The record and the lease of the other node, which the broker refuses.
+    // The broker refuses the record and the lease of the other node.
     let record = crate::membership::Record::new("eu-2", 1).unwrap().encode();
     for bucket in [Bucket::Nodes, Bucket::Leases] {
         let key = format!("eu-2.{}", NodeId::new(99).unwrap());
         assert_eq!(write(bucket, key.clone(), record.clone()), Err(StoreError::Forbidden { key }));
     }
     assert_eq!(thief.refused(), 2);
-    // The ID of the other node under its own name, which the nodes refuse.
+    // The broker accepts the ID of the other node under the thief's own name, but the nodes refuse it.
     let record = crate::membership::Record::new("eu-3", 1).unwrap().encode();
     let claim = format!("eu-3.{}", victim.id);
     let claimed = write(Bucket::Nodes, claim.clone(), record).unwrap();
@@ -224,7 +224,7 @@ fn a_node_does_not_become_another_by_the_store() {
         until("the claim is counted", || node.cluster.statistics().claimed_ids == 1);
     }
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
-    // A lease under the claimed key, which is deleted again, as if the membership of the other node were over.
+    // A lease under the claimed key is written and deleted again, as if the membership of the other node were over.
     two.cluster.register("acct-7", account).wait().unwrap();
     until("the name is known", || one.cluster.holder("acct-7").is_some());
     let epoch = nodes.lock().machines[1].driver.as_ref().unwrap().epoch().unwrap();
@@ -274,7 +274,7 @@ fn a_peer_that_takes_no_answers_about_keys_loses_its_session() {
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
 }
 
-/// A peer that reports more members than a node may have.
+/// A peer reports more members than a node may have.
 #[test]
 fn a_peer_with_too_many_members_loses_its_session() {
     let (_nodes, [one, two, three]) = three();
@@ -293,7 +293,8 @@ fn a_peer_with_too_many_members_loses_its_session() {
     until("the member is known again", || members(&two) == [member.pid()]);
 }
 
-/// A peer whose processes create more links and monitors than allowed: all are notified once that the node is lost.
+/// The processes of a peer create more links and monitors than allowed. Each link and monitor then reports once that
+/// the node is lost.
 #[test]
 fn a_peer_with_too_many_bonds_loses_its_session() {
     let nodes = Nodes::new();
@@ -367,7 +368,7 @@ fn starts_that_wait_have_a_limit() {
         }
     };
     flood(20, inputs(1 << 20));
-    // Fifteen of them, with the encoding of their lengths, are less than 16 MiB.
+    // Fifteen of them take less than 16 MiB, including their encoded lengths.
     until("those beyond the bytes are refused", || refused() == 5);
     flood(5_000, inputs(0));
     until("those beyond the number are refused", || refused() == 5 + 15 + 5_000 - 4_096);
