@@ -58,7 +58,7 @@ pub struct Session {
     incoming: [Incoming; 2],
     /// Processes of the peer that have fallen behind.
     slow: BTreeSet<Pid>,
-    /// Processes of this node that the peer knows, or will know, to have fallen behind.
+    /// Processes of this node that have fallen behind. The peer knows of them, or will be told.
     told_slow: BTreeSet<Pid>,
     /// Notices that are not queued yet: whether a process is slow, by process. Only the latest state is kept.
     notices: BTreeMap<Pid, bool>,
@@ -78,7 +78,7 @@ pub struct Session {
     events: VecDeque<SessionEvent>,
     end: Option<SessionEnd>,
     end_reported: bool,
-    /// The answer to frames from the peer after the end.
+    /// The answer to frames from the peer that arrive after the end.
     parting: EndCode,
     /// Number of messages of the data lane that were not acknowledged at the end.
     unconfirmed: u64,
@@ -171,7 +171,7 @@ impl Session {
     /// Handles a frame from the peer. The caller knows its sender from the subject.
     ///
     /// # Errors
-    /// If the payload is not a valid frame, which then changes nothing. A frame of another major version ends a
+    /// If the payload is not a valid frame. Such a payload changes nothing. A frame of another major version ends a
     /// session that is not open: [`SessionEnd::Version`].
     pub fn handle(&mut self, now: Moment, payload: Bytes) -> Result<(), DecodeError> {
         let frame = match Frame::decode(payload) {
@@ -240,7 +240,7 @@ impl Session {
         }
     }
 
-    /// Records that the peer knows this side, which opens the session.
+    /// Records that the peer knows this side. That opens the session.
     fn confirm(&mut self) {
         let Some(hello) = self.handshake.confirm() else { return };
         for (outgoing, credit) in self.outgoing.iter_mut().zip(hello.credit) {
@@ -290,7 +290,7 @@ impl Session {
         }
     }
 
-    /// Returns whether the peer leaves, and everything that it sent has arrived.
+    /// Returns true if the peer leaves and everything that it sent has arrived.
     fn has_all(&self) -> bool {
         self.peer_finals
             .is_some_and(|finals| self.incoming.iter().zip(finals).all(|(half, end)| half.expected() == end))
@@ -399,13 +399,14 @@ impl Session {
         Transmit { lane, payload: Frame { from: self.handshake.local(), to, body }.encode() }
     }
 
-    /// Returns the next message from the peer, those of the control lane first. It must be [released](Self::release).
+    /// Returns the next message from the peer. Messages of the control lane come first. Each message must be
+    /// [released](Self::release).
     pub fn poll_item(&mut self) -> Option<Item> {
         let [data, control] = &mut self.incoming;
         control.next_item().or_else(|| data.next_item())
     }
 
-    /// Returns the credit that an item of this lane occupied to the peer: the message has been delivered, or is
+    /// Gives the peer back the credit that an item of this lane occupied, because the message has been delivered, or is
     /// stored where another limit applies.
     ///
     /// # Panics
