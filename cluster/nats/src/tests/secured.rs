@@ -111,7 +111,8 @@ fn nodes_with_their_keys_are_a_cluster() {
     wait_until(|| one.cluster.holder("acct-7").is_some());
     assert!(two.cluster.release("acct-7", account).wait());
 
-    // One node disappears silently. The other one deletes its record, which is a write to the record of another node.
+    // One node disappears silently. The other one deletes that node's record, which is a write to the record of another
+    // node.
     two.engine.close();
     wait_until(|| one.cluster.members().is_empty());
     let again = join(&secured, "eu-2");

@@ -182,8 +182,8 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The guard first: otherwise it might kill another program that gets the same process ID. Either may have
-        // ended.
+        // The guard is killed first: otherwise it might kill another program that gets the same process ID. Either may
+        // have ended already.
         for process in [&self.guard, &self.child] {
             let mut process = process.lock().unwrap();
             let _ = process.kill();

@@ -144,7 +144,7 @@ impl Bank {
         told
     }
 
-    /// Transfers money until the bank closes. Returns all calls that it has made.
+    /// Transfers money until the bank closes. Returns all calls that were made.
     fn transfer(&self, mut random: Random) -> Vec<Movement> {
         let mut movements = Vec::new();
         let all = self.accounts.len() as u64;
