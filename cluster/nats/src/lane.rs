@@ -78,7 +78,7 @@ fn note_event(shared: &EngineShared, lane: Lane, refused: &broadcast::Sender<Str
             let Some(refusal) = Violation::read(&text) else { return };
             shared.refused(lane, &refusal);
             if !refusal.is_subscription {
-                // Fails if no request is waiting, which does not matter.
+                // This fails if no request is waiting. That does not matter.
                 let _ = refused.send(refusal.subject);
             }
         }

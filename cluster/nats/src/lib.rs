@@ -50,9 +50,8 @@
 //!
 //! # The server
 //! NATS confirms a write before it is on the disk, so a power failure can lose some of the writes of the last two
-//! minutes. The
-//! parts of a cluster store nothing that a living node could not write again; data that must never be lost needs
-//! `sync_interval: always` in the section `jetstream` of the server's configuration.
+//! minutes. The parts of a cluster store nothing that a living node could not write again; data that must never be lost
+//! needs `sync_interval: always` in the section `jetstream` of the server's configuration.
 //!
 //! # Additions to the contract
 //! * A queue has at most [`MAX_QUEUED`] messages and [`MAX_QUEUED_BYTES`]; further messages are refused with
@@ -112,11 +111,11 @@ use watch::Watch;
 
 /// The engine of one node, on NATS. The head of the [crate](self) describes it.
 ///
-/// Dropping it closes it.
+/// Dropping the engine closes it.
 pub struct NatsEngine {
     shared: Arc<EngineShared>,
     runtime: Handle,
-    /// Dropping it tells the thread that no more questions will follow.
+    /// Dropping this sender tells the thread that no more questions will follow.
     _dropped: oneshot::Sender<()>,
 }
 
@@ -248,8 +247,8 @@ impl NatsEngine {
         is_wanted: Arc<AtomicBool>,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> Subscription {
-        // Unconstrained: the client takes many messages from the connection at a time, and the receiver has to keep
-        // up.
+        // The task is unconstrained, since the client takes many messages from the connection at a time and the
+        // receiver has to keep up.
         let task = spawn_until_closed(&self.runtime, &self.shared, unconstrained(work));
         Subscription::new(move || {
             is_wanted.store(false, Ordering::Release);

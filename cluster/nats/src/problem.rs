@@ -97,7 +97,7 @@ pub enum Problem {
         /// The server's reason.
         reason: String,
     },
-    /// A table of the store exists with another configuration than required.
+    /// A table of the store exists, but its configuration is not the required one.
     #[error(
         "the table {bucket:?} has `{field}` {found}, and {wanted} is needed; use the `.replicas(…)` of the other \
          nodes, or edit the stream `{stream}`"

@@ -122,7 +122,7 @@ pub(crate) struct StoredMessage {
     pub(crate) value: Option<Bytes>,
 }
 
-/// Reads the last message under a pattern of subjects, from the stream's leader.
+/// Reads the last message whose subject matches a pattern, from the stream's leader.
 pub(crate) async fn last(
     connected: &LaneConnection,
     table: &StoreTable,

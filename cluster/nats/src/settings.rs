@@ -21,7 +21,7 @@ const MAX_RECORDS: u64 = 65_536;
 /// The name that an engine without a name gives in its answers to probes.
 const ANYONE: &str = "anyone";
 
-/// The length of the seed of a user's nkey, which begins with `SU`.
+/// The length of the seed of a user's nkey. Such a seed begins with `SU`.
 const SEED_LENGTH: usize = 58;
 
 /// Number of received messages that may wait for the callback of a subscription by default. It is the client's
@@ -170,14 +170,15 @@ impl Nats {
     }
 
     /// Sets the number of names that the store has room for, 100,000 by default. The store has room for as many groups.
-    /// The limit applies to messages, four for each name, so names that come and go quickly need a higher one. It must
-    /// be the same on all nodes of a cluster.
+    /// The limit applies to messages, four for each name, so names that come and go quickly need a higher limit. The
+    /// limit must be the same on all nodes of a cluster.
     pub fn max_names(mut self, names: u64) -> Self {
         self.max_names = names;
         self
     }
 
-    /// Sets the number of servers that store a replica, 1 by default. It must be the same on all nodes of a cluster.
+    /// Sets the number of servers that store a replica, 1 by default. This number must be the same on all nodes of a
+    /// cluster.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
         self

@@ -34,13 +34,13 @@ pub struct Counts {
     pub connections: u64,
     /// Messages that were accepted but not sent, because the connection was lost.
     pub unsent: u64,
-    /// Messages that arrived and were lost because callbacks were too slow. A lower bound: in a burst the client
-    /// library reports only about 128 at a time.
+    /// Messages that arrived and were lost because callbacks were too slow. This is a lower bound: in a burst the
+    /// client library reports only about 128 at a time.
     pub dropped: u64,
     /// Callbacks that panicked.
     pub panics: u64,
-    /// Publications and subscriptions that the server has refused for lack of permission. A lower bound, for the same
-    /// reason.
+    /// Publications and subscriptions that the server has refused for lack of permission. This is a lower bound, for
+    /// the same reason as with [`dropped`](Self::dropped).
     pub refused: u64,
     /// Messages that the server delivered to a subscription although it does not match their subject, and probes that
     /// asked for an answer on a subject that is not reserved for it. Both are caused by another node.
@@ -201,8 +201,8 @@ impl EngineShared {
         }
     }
 
-    /// Returns the servers that were tried without success: each once, even if both lanes have tried it. If there is
-    /// none, returns the connected server whose store is not ready.
+    /// Returns the servers that were tried without success, each only once even if both lanes have tried it. If there
+    /// is none, returns the connected server whose store is not ready.
     pub(crate) fn attempts(&self) -> Vec<Attempt> {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let by_place: BTreeMap<_, _> = failures.iter().map(|((_, place), failure)| (*place, failure)).collect();
@@ -226,7 +226,7 @@ impl EngineShared {
         worst(&self.problems()).cloned()
     }
 
-    /// Waits until there is no problem, or a lasting one.
+    /// Waits until there is no problem, or until there is a lasting one.
     pub(crate) fn wait(&self, at_most: Duration) -> Result<(), Problem> {
         let began = Instant::now();
         let mut problems = self.problems();

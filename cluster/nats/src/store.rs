@@ -72,8 +72,8 @@ const ASK_AGAIN: Duration = Duration::from_millis(500);
 const MOVED: &str = "=.=";
 
 /// Prepares the tables and then makes them available. This happens again whenever a task
-/// [doubts](EngineShared::doubt_store) that the store is still the same. It runs once per connection, so an engine
-/// never prepares the tables concurrently.
+/// [doubts](EngineShared::doubt_store) that the store is still the same. The function runs once per connection, so an
+/// engine never prepares the tables concurrently.
 pub(crate) async fn keep_prepared(shared: &EngineShared, connected: &LaneConnection) {
     let mut store = shared.store.subscribe();
     loop {
@@ -123,7 +123,7 @@ struct Preparing<'a> {
     connected: &'a LaneConnection,
     bucket: Bucket,
     table: StoreTable,
-    /// The first revision if the table is created or emptied.
+    /// The first revision of the table if it is created or emptied.
     first: u64,
 }
 

@@ -139,8 +139,8 @@ impl Watch {
     }
 }
 
-/// Creates a consumer, and returns its number of messages. The server deletes the consumer some time after the last
-/// subscription to its inbox has ended.
+/// Creates a consumer, and returns the number of messages that it has to send. The server deletes the consumer some
+/// time after the last subscription to its inbox has ended.
 async fn create_consumer(
     connected: &LaneConnection,
     table: &StoreTable,

@@ -52,7 +52,7 @@ pub(crate) struct Delivery {
     view: Arc<View>,
     keys: Arc<StartKeys>,
     directory: Arc<Directory>,
-    /// The stored messages by process and peer: those of one peer to one process wait in order.
+    /// The stored messages, by process and peer. The messages of one peer to one process wait in order.
     slow: BTreeMap<(Pid, NodeId), Slow>,
     /// The size of the stored messages from each peer, in bytes. Beyond `max_kept`, a message's credit is returned only
     /// when the message is delivered.
@@ -112,8 +112,8 @@ impl Delivery {
         Arc::clone(&self.arrivals)
     }
 
-    /// Returns the time after which [`run`](Self::run) must be called even if nothing arrives; `None` if it need not
-    /// be.
+    /// Returns the time after which [`run`](Self::run) must be called even if nothing arrives. Returns `None` if there
+    /// is no need for such a call.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn retries_in(&self) -> Option<Duration> {
         (!self.slow.is_empty()).then_some(RETRY)
@@ -184,7 +184,7 @@ impl Delivery {
         let node = peer.node();
         self.counters.unconfirmed.fetch_add(peer.fail_all(), Ordering::Relaxed);
         self.counters.floods.fetch_add(u64::from(peer.is_flooding()), Ordering::Relaxed);
-        // The supervisors of these children are lost, and others start the children elsewhere.
+        // The supervisors of these children are lost, or they consider the children lost and start them elsewhere.
         peer.take_charges().into_iter().for_each(|pid| _ = self.node.control(pid, ControlMessage::Kill));
         let lost = self.slow.extract_if(.., |(_, from), _| *from == node).map(|(_, slow)| slow.kept.len() as u64);
         self.counters.undelivered.fetch_add(lost.sum(), Ordering::Relaxed);
@@ -209,7 +209,7 @@ impl Delivery {
         peer.release(lane, cost);
     }
 
-    /// Handles an envelope. Returns whether the envelope is stored together with its credit, in which case the credit
+    /// Handles an envelope. Returns true if the envelope is stored together with its credit. In that case the credit
     /// must not be returned yet.
     fn envelope(&mut self, peer: &Arc<Peer>, envelope: Envelope, lane: Lane, cost: u64) -> bool {
         match envelope {

@@ -1,9 +1,9 @@
 //! The directory of one node: its groups, eventual names, keys and topics, on top of the driver and the delivery.
 //!
-//! Users, the delivery and the porters change the state machines, under one lock; only the **driver** acts on their
-//! output, in [`advance`](Directory::advance), so a peer receives their messages in order. Broadcasts and events bypass
-//! the driver: they go from the user's thread directly to the peers or the broker. While the lock is held, no other
-//! lock is taken and no user code runs.
+//! Users, the delivery and the porters change the state machines, under one lock. Only the **driver** acts on the
+//! output of the state machines, in [`advance`](Directory::advance), so a peer receives their messages in order.
+//! Broadcasts and events bypass the driver: they go from the user's thread directly to the peers or the broker. While
+//! the lock is held, no other lock is taken and no user code runs.
 
 mod advance;
 
@@ -242,7 +242,7 @@ impl Directory {
         drop(subscribers);
         let unused = is_unused.then(|| topics.remove(channel));
         drop(topics);
-        // Not under the lock: this ends the engine's subscription.
+        // Dropped outside the lock, since this ends the engine's subscription.
         drop(unused);
         was_there
     }
@@ -252,7 +252,7 @@ impl Directory {
         let (pending, then) = pair(Err(MembershipError::Left));
         let mut state = self.lock();
         if state.is_over {
-            // Not under the lock: the answer may run user code.
+            // The lock is released first, since the answer may run user code.
             drop(state);
             return pending;
         }
@@ -342,7 +342,7 @@ impl Directory {
         let peers = std::mem::take(&mut state.peers);
         drop(state);
         let topics = std::mem::take(&mut *self.topics());
-        // Not under the lock: the answers may run user code.
+        // Dropped outside the lock, since the answers may run user code.
         drop((waiting, peers, topics));
         stops.into_iter().for_each(|pid| _ = pid.stop());
         if let Some(porters) = self.porters.get() {

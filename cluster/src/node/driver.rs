@@ -110,12 +110,12 @@ pub(crate) struct Driver {
     members: BTreeMap<NodeId, Revision>,
     /// Number of sessions that were begun with each member, for each of its memberships.
     begun: BTreeMap<(NodeId, Revision), u32>,
-    /// The epoch of each lease when it was last seen, and that time.
+    /// For each lease, the epoch that was last seen in it, and when that was.
     leases: BTreeMap<Identity, (Revision, Moment)>,
     /// The identities in the snapshot that the watch of the leases is reporting.
     lease_snapshot: Option<BTreeSet<Identity>>,
-    /// The name that each ID belongs to. Used only while there is no attempt to join, which otherwise holds these
-    /// names.
+    /// The name that each ID belongs to. Used only while there is no attempt to join: an attempt holds these names
+    /// itself.
     bindings: KnownNames,
     /// Memberships that are over as far as this node knows but still hold names, with the time at which this node
     /// noticed them.
@@ -156,8 +156,8 @@ fn subscribe(setup: &DriverSetup, own: &Identity, subjects: &Subjects) -> Result
     Ok(subscriptions)
 }
 
-/// Returns the handler of frames, which passes a frame to the session with its sender, or to the driver if there is no
-/// session.
+/// Returns the handler of frames. It passes each frame to the session with its sender, or to the driver if there is no
+/// such session.
 fn on_frame(setup: &DriverSetup, senders: Subjects) -> impl FnMut(Message) + Send + use<> {
     let inbox = Arc::clone(&setup.inbox);
     let (view, counters) = (Arc::clone(&setup.view), Arc::clone(&setup.counters));

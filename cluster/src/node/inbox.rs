@@ -48,8 +48,8 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// Answers an input that will no longer be handled. A wait checks once more: its condition, or the reason why it
-    /// can no longer hold, may have been known before the wait was pushed.
+    /// Answers an input that will no longer be handled. A wait checks its condition once more. The condition may have
+    /// held, or may have become impossible, before the wait was pushed.
     fn refuse(self) {
         if let Self::Wait { mut check, .. } = self
             && let Some(answer) = check(true)
@@ -107,7 +107,7 @@ impl Inbox {
     pub(crate) fn push(&self, input: Input) {
         let mut queue = self.lock();
         if queue.is_closed {
-            // Not under the lock: the answer may run user code.
+            // The lock is released first, since the answer may run user code.
             drop(queue);
             return input.refuse();
         }

@@ -25,8 +25,8 @@
 //!
 //! # Invariants
 //! 1. **One lock per peer.** It is held for one queue operation, never while user code runs, and never together with
-//!    that of another peer. The only locks taken while it is held are those of queues, and no lock is taken while those
-//!    are held.
+//!    the lock of another peer. The only locks taken while it is held are those of queues, and no lock is taken while
+//!    those are held.
 //! 2. Messages from a peer, and the end of its session, pass through one queue to the delivery, so no message of a
 //!    session is delivered after the session's end was reported.
 //! 3. A call, or a start, is answered once, by the thread that takes it out of the peer's table.

@@ -150,7 +150,7 @@ impl Overflow {
         }
     }
 
-    /// Counts a message that a process sends beyond the bound. Returns whether it may be accepted.
+    /// Counts a message that a process sends beyond the bound. Returns whether the message may be accepted.
     pub(super) fn admit_beyond(&mut self, to: Pid, length: usize, limit: u64) -> bool {
         if !self.is_clear(Lane::Data) && self.beyond > 0 && (self.beyond + length) as u64 > limit {
             self.refuse(Lane::Data, to);
@@ -191,8 +191,8 @@ impl Overflow {
         for lane in Lane::ALL {
             while let Some(Excess { bytes, why }) = self.lanes[lane as usize].pop_front() {
                 let length = bytes.len();
-                // Addressed to no process, so that a message accepted for a process that has fallen behind is not
-                // refused.
+                // Addressed to no process, so that an accepted message is not refused because its process has fallen
+                // behind.
                 match session.send(lane, anyone, bytes) {
                     Ok(()) => {}
                     Err(SendError::Full(bytes)) => {
@@ -232,7 +232,7 @@ impl Overflow {
         if !self.is_congested || !self.is_clear(Lane::Data) || buffered > limit / 2 {
             return None;
         }
-        // If no sender waits yet, one that was refused and is about to wait finds that there is room.
+        // If no sender waits yet, a sender that was refused and is about to wait finds that there is room.
         if buffered == 0 || self.queue.waiting() == 0 {
             (self.is_congested, self.expected) = (false, 0);
             return Some(Room::for_all(self.queue.clone()));
@@ -243,8 +243,8 @@ impl Overflow {
         Some(Room { queue: self.queue.clone(), most: Some(most as usize) })
     }
 
-    /// Ends the overflow with the session. Returns the room for all waiting senders, which then learn of the end, and
-    /// the number of accepted messages that are dropped.
+    /// Ends the overflow together with the session. Returns the room for all waiting senders, so that they learn of the
+    /// end. Also returns the number of accepted messages that are dropped.
     pub(super) fn end(&mut self) -> (Vec<Room>, u64) {
         let Self { lanes, queue, slow, lost, .. } = std::mem::take(self);
         let rooms = slow.into_values().map(|slow| slow.queue).chain([queue]).map(Room::for_all).collect();
@@ -266,7 +266,7 @@ mod tests {
         room.map(|room| room.most)
     }
 
-    /// Returns an overflow that has accepted 100 bytes beyond the bound, which have since moved into the session.
+    /// Returns an overflow that has accepted 100 bytes beyond the bound. These bytes have since moved into the session.
     fn congested() -> Overflow {
         let mut overflow = Overflow::default();
         overflow.refuse(Lane::Data, pid(1));

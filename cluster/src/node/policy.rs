@@ -41,7 +41,7 @@ pub enum Ask {
         process: &'static str,
         /// The name of the entry.
         entry: &'static str,
-        /// Whether the process becomes the child of a supervisor of the peer, in which case it ends with the session.
+        /// Whether the process becomes the child of a supervisor of the peer. If so, it ends with the session.
         is_child: bool,
     },
     /// Stops a process.

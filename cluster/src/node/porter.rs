@@ -3,8 +3,7 @@
 //!
 //! Each porter has one task, so that no task waits for the user code of another: starting processes for other nodes;
 //! reporting the ends of processes that hold names; asking the [policy](crate::node::policy); delivering the
-//! directory's messages
-//! to its processes, and reporting their ends; and starting processes by key.
+//! directory's messages to its processes, and reporting their ends; and starting processes by key.
 
 use postroom::prelude::*;
 use std::collections::BTreeSet;

@@ -25,7 +25,8 @@ pub struct Member {
     pub is_connected: bool,
 }
 
-/// Why a node is not a member of its cluster, though it has not left. It keeps trying to rejoin while it runs.
+/// Why a node is not a member of its cluster, though it has not left. The node keeps trying to rejoin as long as it
+/// runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Outage {
@@ -106,7 +107,7 @@ impl ViewState {
     }
 
     /// Returns the members, at most one per name: the one that joined last. An older member with the same name, or with
-    /// this node's name, is a node that was restarted since, and whose loss has not been noticed yet.
+    /// this node's name, is left over from a node that was restarted since. Its loss has not been noticed yet.
     pub(crate) fn latest(&self) -> Vec<&Member> {
         let mut latest: BTreeMap<&str, (Revision, &Member)> = BTreeMap::new();
         for member in self.members.values() {
@@ -186,7 +187,7 @@ impl View {
             over.extend(answer);
             !is_over
         });
-        // Not under the lock: the answers may run user code.
+        // Called outside the lock, since the answers may run user code.
         over.into_iter().for_each(|answer| answer());
     }
 
@@ -195,7 +196,7 @@ impl View {
         self.waits().iter().map(|wait| wait.until).min()
     }
 
-    /// Drops all waits, which answers them: nothing can end them any more.
+    /// Drops all waits, which answers them. Nothing else can end them any more.
     pub(super) fn end_waits(&self) {
         let waits = std::mem::take(&mut *self.waits());
         drop(waits);

@@ -72,7 +72,7 @@ impl Incoming {
     pub(super) fn on_segment(&mut self, now: Moment, segment: Segment) -> Result<bool, &'static str> {
         let after = segment.first + segment.parcels.len() as u64;
         let is_repeated = !segment.parcels.is_empty() && after <= self.expected;
-        // The peer asks for an answer, or has missed an acknowledgement.
+        // Whether the peer asks for an answer, or has missed an acknowledgement.
         let mut answer = segment.ask;
         for (number, parcel) in (segment.first..).zip(segment.parcels) {
             if number < self.expected {
@@ -155,7 +155,7 @@ impl Incoming {
     pub(super) fn release(&mut self, cost: u64) {
         self.held = self.held.checked_sub(cost).expect("each item is released once");
         // Once a quarter of the window has been released, the peer may have stopped for lack of credit, so it is
-        // notified at once; it learns of smaller releases with the next acknowledgement.
+        // notified at once. It learns of smaller releases with the next acknowledgement.
         self.ack_now |= self.credit() - self.granted >= self.limits.window / 4;
     }
 

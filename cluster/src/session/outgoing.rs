@@ -457,7 +457,7 @@ mod tests {
     fn a_long_message_is_cut_and_queued_as_a_whole_or_not_at_all() {
         let mut out = Outgoing::new(LaneLimits { window: 1 << 20, queue: 200_000, message: 300_000 });
         out.allow(u64::MAX);
-        // Longer than the queue, but the queue is empty.
+        // The message is longer than the queue may be, but it is accepted because the queue is empty.
         out.push(vec![0; 300_000].into()).ok().unwrap();
         assert_eq!(out.queued, message_cost(300_000));
         let lengths = |out: &Outgoing| -> Vec<_> {

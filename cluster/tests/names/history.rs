@@ -150,8 +150,8 @@ impl Book {
                 history.returns(caller, Outcome::Taken(holder))
             }
             Err(RegisterError::Unavailable { .. }) => history.returns(caller, Outcome::Nothing),
-            // In the history, the operation never returns: there may be an entry, or there was one for a moment, which
-            // others may have seen.
+            // In the history, the operation never returns. There may be an entry, or there may have been one for a
+            // moment, and others may have seen it.
             Err(RegisterError::Unknown { .. } | RegisterError::Ended { .. } | RegisterError::NotAMember) => {
                 let may_be_free = !pid.is_alive() || is_faulty();
                 *history.doubtful.entry(pid).or_default() |= may_be_free;

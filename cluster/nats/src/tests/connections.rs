@@ -276,7 +276,8 @@ fn a_slow_callback_loses_messages_of_its_own_and_no_others() {
     assert_eq!((slow.counts().connections, quick.counts().dropped), (2, 0));
 }
 
-/// The calculation at the head of the [crate](crate), with the server's delay computed from the server's own rules.
+/// Checks the calculation at the head of the [crate](crate). The server's delay is computed from the server's own
+/// rules.
 #[test]
 fn a_silent_network_is_heard_within_six_seconds() {
     // The server checks every `ping_interval`, and closes the connection at the third check without a sign of life.

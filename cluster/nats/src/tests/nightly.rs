@@ -147,7 +147,7 @@ fn revisions_grow_from_one_store_to_the_next_each_time() {
     super::replaced::check_that_revisions_grow(10);
 }
 
-/// This takes a minute, for which tombstones are kept.
+/// This takes a minute, since tombstones are kept for that long.
 #[test]
 fn tombstones_are_purged_in_time() {
     let Some(server) = Server::start() else { return };

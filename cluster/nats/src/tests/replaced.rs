@@ -237,7 +237,7 @@ fn a_table_that_was_replaced_by_one_that_differs_is_named() {
     assert!(create(&engine, Bucket::Names, "name", "value").unwrap() > last);
 }
 
-/// A table that is deleted while all are connected is created again by the engines that watch it.
+/// A table that is deleted while all engines are connected is created again by the engines that watch it.
 #[test]
 fn a_table_that_is_deleted_is_created_anew() {
     let Some(server) = Server::start() else { return };

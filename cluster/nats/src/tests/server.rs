@@ -59,7 +59,7 @@ impl Server {
         Some(server)
     }
 
-    /// Starts a server at this port, where none was running.
+    /// Starts a server at this port. No other server may be running there.
     pub(super) fn at(port: u16) -> Option<Self> {
         let mut server = Self::start()?;
         server.kill();
@@ -179,7 +179,8 @@ impl Server {
     /// Pauses the server, as if its machine had stopped.
     pub(super) fn pause(&self) {
         self.signal("STOP");
-        // Each thread stops at some later point. Where that cannot be observed, the tests may see one answer too many.
+        // Each thread stops some time after the signal. Where that cannot be observed, the tests may see one answer too
+        // many.
         let threads = format!("/proc/{}/task", self.process.as_ref().unwrap().id());
         if Path::new("/proc/self/task").exists() {
             let all_are_stopped = |threads: ReadDir| threads.flatten().all(|thread| is_stopped(&thread.path()));

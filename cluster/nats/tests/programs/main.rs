@@ -45,9 +45,9 @@ fn took(what: &str, began: Instant, least: Duration) {
     assert!(time >= least, "{what} after {time:?}, and not before {least:?}");
 }
 
-/// Returns the shortest time after a fault within which a name of the lost node may pass on. The broker measures the
-/// lease from the last renewal. At the time of the fault, that renewal is not older than the time after which a node
-/// fences itself.
+/// Returns the time after a fault before which no name of the lost node may pass on. The broker measures the lease from
+/// the last renewal. At the time of the fault, that renewal is not older than the time after which a node fences
+/// itself.
 fn earliest_inheritance() -> Duration {
     let timing = Timing::default();
     timing.ttl - timing.fence

@@ -58,7 +58,7 @@ impl Scene {
     }
 }
 
-/// A node in a program of its own, which is killed on drop.
+/// A node in a program of its own. The program is killed on drop.
 pub(crate) struct Program {
     pub(crate) name: String,
     /// The node's ID.

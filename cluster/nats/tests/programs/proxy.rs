@@ -35,7 +35,7 @@ struct Network {
     is_cut: bool,
     is_slow: bool,
     is_stalled: [bool; 2],
-    /// Number of cuts so far: connections from before the last cut are broken.
+    /// Number of cuts so far: connections from before the most recent cut are broken.
     cuts: u64,
     streams: Vec<TcpStream>,
     /// The bytes that each connection has carried to the server since [`Proxy::record`].

@@ -33,7 +33,7 @@ impl AskAnswer {
 }
 
 impl Drop for AskAnswer {
-    /// Denies the request: the node ends before its policy has decided.
+    /// Denies the request if it has no answer, because the node ends before its policy has decided.
     fn drop(&mut self) {
         if !self.is_given && self.number > 0 {
             self.peer.say(Envelope::Told { number: self.number, told: ToldKind::Denied, bytes: Bytes::new() });

@@ -37,8 +37,8 @@ pub(crate) enum Arrival {
     Decided(Arc<Peer>, bool, AfterDecision),
     /// There is room for senders that wait.
     Room(Room),
-    /// Calls to a peer that were abandoned by their callers. The delivery drops them, since dropping them may resume a
-    /// pool.
+    /// Abandoned calls to a peer: their callers have given up. The delivery drops them, since dropping them may resume
+    /// a pool.
     Abandoned(Vec<Answerer>),
     /// The session is over.
     Ended(Arc<Peer>),
@@ -106,7 +106,7 @@ impl Arrivals {
         if self.lock().arrivals.is_empty() { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    /// Closes the queue: the delivery has ended. Returns the remaining inputs, which must be dropped without the
+    /// Closes the queue, because the delivery has ended. Returns the remaining inputs. They must be dropped outside the
     /// lock.
     pub(super) fn close(&self) -> VecDeque<Arrival> {
         let mut queue = self.lock();
@@ -158,7 +158,7 @@ impl Arriving for Arrivals {
 mod tests {
     use super::*;
 
-    /// Fails if an input does not wake the sleeping delivery, or if the flag stays set after a sleep.
+    /// Fails if an input does not wake the sleeping delivery, or if `is_waiting` stays set after a sleep.
     #[test]
     fn what_arrives_wakes_the_delivery_when_the_lock_is_free() {
         let (arrivals, lock) = (Arrivals::default(), Mutex::new(()));

@@ -27,7 +27,7 @@ pub(super) struct Slow {
     pub(super) bytes: u64,
     /// Whether the peer knows that the process has fallen behind.
     is_told: bool,
-    /// Whether a stop is stored, in which case no other is needed.
+    /// Whether a stop is stored. If so, no further stop is needed.
     pub(super) is_stopping: bool,
 }
 

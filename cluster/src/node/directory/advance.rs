@@ -46,7 +46,7 @@ struct DueActions {
     stops: Vec<Pid>,
     listed: Vec<Answered<Vec<Pid>, MembershipError, Vec<Pid>>>,
     found: Vec<Answered<Pid, KeyedError, Result<Pid, KeyedError>>>,
-    /// Peers whose sessions must end, since they announce too much.
+    /// Peers that announce too much, so that their sessions must end.
     floods: Vec<Arc<Peer>>,
     /// The peers for which there are messages.
     to_tell: Vec<NodeId>,
@@ -195,7 +195,7 @@ impl Directory {
                     state.is_over
                 });
                 match pid {
-                    // The driver, which would stop the process, may have ended.
+                    // The driver would stop the process, but it may have ended.
                     Some(pid) if is_over => _ = pid.stop(),
                     Some(pid) => _ = directory.watch(pid),
                     None => {}

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Catches: a peer that replaces another one due at the same moment, or an earlier timeout that remains.
+    /// Catches: a peer that replaces another peer due at the same moment, or an earlier timeout that remains.
     #[test]
     fn each_peer_is_due_once_and_in_order() {
         let nodes = [1, 2, 3].map(|number| NodeId::new(number).unwrap());

@@ -37,7 +37,7 @@ impl Driver {
         ended.into_iter().for_each(|pid| names.ended(pid));
     }
 
-    /// Closes the sessions that have nothing left to send, or all of them if it `is_late`. Returns whether all have
+    /// Closes the sessions that have nothing left to send, or all sessions if `is_late`. Returns whether all have
     /// ended.
     fn close_sessions(&mut self, now: Moment, is_late: bool) -> bool {
         for (node, connected) in &self.peers {

@@ -183,7 +183,7 @@ impl Driver {
                 if let (Some(identity), Ok(epoch)) = (Identity::parse(&entry.key), epoch) {
                     match &mut self.lease_snapshot {
                         Some(snapshot) => _ = snapshot.insert(identity.clone()),
-                        // The lease was written just now: the node is alive, and the lease is not a leftover of a
+                        // The lease was written just now: the node is alive, and the lease is not left over from a
                         // restarted node.
                         None => self.note_namesake(&identity),
                     }
@@ -323,7 +323,7 @@ impl Driver {
         self.out(now, outage);
         let own = attempt.epoch.map(|epoch| (self.setup.node, epoch));
         let known = std::mem::take(&mut self.members).into_iter().chain(own).collect();
-        // By that time, all who are members now have fenced themselves, and their holders have ended.
+        // By that time, all current members will have fenced themselves, and their holders will have ended.
         self.known_before = (known, fence + self.setup.timing.ttl);
         self.begin_at.clear();
         self.begun.clear();
@@ -345,7 +345,7 @@ impl Driver {
     }
 
     /// Returns the time from which this node counts as fenced, if it is fenced now. If the program was suspended, this
-    /// may be so long ago that no grace is left, and that other nodes already have the names.
+    /// may be so long ago that no grace is left, and other nodes may already have the names.
     pub(super) fn fence(&self, now: Moment) -> Moment {
         let lease = self.attempt.as_ref().and_then(|attempt| attempt.lease.as_ref());
         lease.and_then(Lease::valid_until).map_or(now, |until| until.min(now))

@@ -4,9 +4,8 @@
 //! # The node never gives up
 //! A node that was once a member keeps trying to rejoin as long as it runs, whatever the store answers: an operator may
 //! correct the cause hours later, and the node's program cannot start another node. Only the first join ends with a
-//! refusal, which
-//! [`Builder::join`](crate::Builder::join) returns. Each end of a membership calls [`Driver::out`], which sets the time
-//! of the next attempt; so there is always a next attempt.
+//! refusal, which [`Builder::join`](crate::Builder::join) returns. Each end of a membership calls [`Driver::out`],
+//! which sets the time of the next attempt; so there is always a next attempt.
 //!
 //! # Holders that do not end
 //! A killed process ends when its step returns. A process whose step does not return acts as the holder of its names

@@ -19,6 +19,6 @@ pub(super) struct ChildTable {
     pub(super) charged: BTreeSet<Pid>,
     /// Reports of children that ended here before their start was answered.
     pub(super) early: BTreeMap<u64, Envelope>,
-    /// The largest number of a child that the peer has requested.
+    /// The largest number that the peer has used in a request for a child.
     pub(super) last_asked: u64,
 }

@@ -2,12 +2,12 @@
 //! for the peer.
 //!
 //! A child belongs to the session in which it was started. When the session ends, each side acts on its own: the
-//! supervisors' side reports to them that the node is lost, the other side kills the processes. The lock of the
+//! supervisors' side reports to them that the node is lost, and the other side kills the processes. The lock of the
 //! session decides whether a process was started before or after the end, so no process is left without a supervisor:
 //!
-//! 1. the process has been started: [`Peer::adopt`] records it, and queues the answer, if the session is not over;
-//!    otherwise the process is killed;
-//! 2. the end of the session takes all recorded processes, and they are killed ([`Peer::take_charges`]).
+//! 1. When the process has been started, [`Peer::adopt`] records it and queues the answer, unless the session is over.
+//!    In that case the process is killed.
+//! 2. The end of the session takes all recorded processes, and they are killed ([`Peer::take_charges`]).
 //!
 //! A process may end before its start is answered. Its end is then stored, and sent after the answer. Both are sent
 //! in the data lane, after the messages of the process.

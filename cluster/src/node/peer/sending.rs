@@ -225,8 +225,8 @@ impl PeerState {
         true
     }
 
-    /// Returns whether a message to `to` may have room, or is refused for another reason. This is checked before the
-    /// message is encoded, since a message without room may be retried again and again.
+    /// Returns false only if a message to `to` would be refused for lack of room. This is checked before the message is
+    /// encoded, since a message without room may be retried again and again.
     fn may_have_room(&self, to: Pid) -> bool {
         self.session.is_closed()
             || self.overflow.is_clear(Lane::Data) && !self.overflow.is_slow(to) && self.session.has_room(Lane::Data)
@@ -267,7 +267,7 @@ impl Transport for Peer {
             LinkMessage::Disowned => return Ok(()),
         };
         let reason = why.map_or_else(Bytes::new, encode_exit_reason);
-        // In the data lane, after all earlier messages.
+        // Link messages go into the data lane, after all earlier messages.
         let is_sent = self.must_send(Lane::Data, Envelope::Link { from, to, link, number, reason });
         if is_sent { Ok(()) } else { Err(message) }
     }

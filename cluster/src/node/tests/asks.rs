@@ -159,7 +159,7 @@ fn a_policy_decides_on_each_kind_of_request_with_the_peer_that_asks() {
     let (_nodes, [one, two]) = two(|builder| {
         builder.allow(move |peer, ask| {
             hears.lock().unwrap().push((peer.name.clone(), ask.clone()));
-            // The reverse of the usual answer, except for snapshots.
+            // This is the reverse of the usual answer, except for starts.
             match ask {
                 Ask::Start { entry, .. } => *entry == "serve",
                 Ask::Info(_) => false,
@@ -257,7 +257,7 @@ fn a_policy_that_blocks_stops_nothing_else() {
     nodes.pass(Duration::from_secs(60));
     assert!(two.cluster.is_member(), "its lease was renewed");
     assert_eq!(on(&one, || busy.touch().wait()), Ok(1), "messages arrive");
-    // A flood of requests: a thousand wait behind the first, the others are refused at once.
+    // This is a flood of requests. A thousand wait behind the first, and the others are refused at once.
     let peer = one.cluster.peer(two.cluster.id()).unwrap();
     for number in 0..2_000 {
         peer.say(Envelope::Ask { number, to: condemned, ask: AskKind::Info, reason: bytes::Bytes::new() });
@@ -270,7 +270,7 @@ fn a_policy_that_blocks_stops_nothing_else() {
     assert_eq!(two.cluster.statistics().refused, 2_000 - 1_023);
 }
 
-/// A link does not kill: a process may decide to survive others.
+/// A link alone does not end a process, since a process may decide to survive others.
 #[test]
 fn a_link_from_elsewhere_ends_no_process_that_traps_exits() {
     let (_nodes, [one, two]) = two(|builder| builder.allow(|_, _| false));

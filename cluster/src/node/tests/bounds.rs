@@ -134,7 +134,7 @@ fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
     observer.watch(laggard.pid()).wait().unwrap();
     assert_eq!(on(&one, || laggard.count().wait()), Ok(0));
     two.cluster.peer(one.cluster.id()).unwrap().limit_owed(LIMIT);
-    // While the node has no delivery, no message that arrives there is handled.
+    // While the node has no delivery, no message that reaches it is handled.
     let delivery = nodes.lock().machines[0].delivery.take();
     let here = postroom::routing::Node::of(one.cluster.id()).unwrap();
     let call = || std::thread::spawn(move || here.enter(|| laggard.filled(ANSWER).timeout(Duration::MAX).wait()));

@@ -1,5 +1,5 @@
-//! Supervisors with children on other nodes, under all failures of either side. Each test counts the live children in
-//! a log: in the end there is exactly one, which the supervisor knows, or none.
+//! Supervisors with children on other nodes, under all failures of either side. Each test counts the live children in a
+//! log: in the end exactly one is left, which the supervisor knows, or none.
 
 use super::*;
 use crate::Builder;
@@ -341,7 +341,7 @@ fn a_child_is_restarted_on_another_node_when_the_runtime_of_its_node_is_shut_dow
     assert_eq!(lives(number), 1);
 }
 
-/// The other side of a cut: here, the node of the supervisor is cut off.
+/// Here it is the node of the supervisor that is cut off.
 #[test]
 fn children_end_when_the_node_of_their_supervisor_is_lost() {
     let (nodes, [one, two, three]) = three_workers();

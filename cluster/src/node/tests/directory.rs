@@ -352,7 +352,7 @@ fn events_of_another_shape_and_those_without_room_are_counted() {
     });
     nodes[0].cluster.topic::<Other>("prices").publish(Other { euros: 1 }).unwrap();
     until("it is counted", || nodes[1].cluster.statistics().mismatched == 1);
-    // A full subscriber, and a flood that exceeds the backlog.
+    // A subscriber is full, and a flood of events exceeds the backlog.
     topic.unsubscribe(busy);
     let full = nodes[1].runtime.spawn(Teller::default()).mailbox(Bound::Hard(4, Overflow::Refuse)).serve().unwrap();
     topic.subscribe(full).unwrap();
@@ -620,8 +620,7 @@ fn the_error_of_a_member_runs_on_no_thread_of_the_cluster() {
     assert_eq!(ON_DRIVER.load(Ordering::Relaxed), 0, "on a thread of the cluster");
 }
 
-/// Catches: a process with a key that is started after the node has left, and that therefore lives as long as the
-/// runtime.
+/// Catches: a keyed process that is started after the node has left, and therefore lives as long as the runtime.
 #[test]
 fn a_start_by_key_that_is_running_when_the_node_leaves_is_undone() {
     // If a thread is preempted, the time limit of the start may pass before the node leaves, so try several times.

@@ -62,7 +62,7 @@ fn a_frame_counts_once_and_in_its_session_only() {
     }
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(11));
 
-    // Frames of an earlier session, sent in the next.
+    // Frames of an earlier session are sent in the next one.
     two.client.disconnect();
     until("it is lost", || one.cluster.members().len() == 1);
     until("it knows", || !two.cluster.is_member());
@@ -86,7 +86,8 @@ fn a_frame_is_of_the_node_that_its_subject_names() {
     let attacker = nodes.broker.connect();
     let payload = frames.last().unwrap().payload.clone();
     let (first, third) = (identity(&one), identity(&three));
-    // The ID of one node under the name of another, and then a subject that only ends like one of the first node.
+    // The first subject has the ID of one node under the name of another. The second only ends like a subject of the
+    // first node.
     let mixed = subject(&two, Lane::Data, &Identity { name: third.name.clone(), id: first.id });
     publish(&attacker, &mixed, payload.clone());
     until("it is counted", || two.cluster.statistics().forged_frames == 1);
@@ -94,7 +95,7 @@ fn a_frame_is_of_the_node_that_its_subject_names() {
         Subjects::of("bank").frame(&identity(&two), Lane::Data, &Identity { name: "x".into(), id: first.id });
     publish(&attacker, &other_end, payload.clone());
     until("it is counted", || two.cluster.statistics().forged_frames == 2);
-    // Under the third node's own name: the frame does not belong to that node's session.
+    // Under the third node's own name, the frame does not belong to that node's session.
     publish(&attacker, &subject(&two, Lane::Data, &third), payload);
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(11));
     assert_eq!(on(&three, move || account.deposit(1).wait()), Ok(12), "its session goes on");
@@ -124,8 +125,8 @@ fn frames_that_are_none_are_counted_and_cost_nothing_else() {
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
 }
 
-/// A node that is not a member can send without limit: the number of its frames that wait for the driver is bounded,
-/// and the others are counted.
+/// A node that is not a member can send without limit. The number of its frames that wait for the driver is bounded,
+/// and all further frames are counted.
 #[test]
 fn frames_of_strangers_have_a_limit() {
     let (nodes, [one, two, _three]) = three();
@@ -241,14 +242,14 @@ fn a_node_does_not_become_another_by_the_store() {
     assert_eq!([&one, &two, &three].map(|node| node.cluster.statistics().refused), [0; 3]);
 }
 
-/// A peer requests keys but takes no answers: the answers that wait for it have a limit, beyond which its session ends.
-/// The next session has room again, and others are not affected.
+/// A peer requests keys but takes no answers. The answers that wait for it have a limit. Beyond the limit, its session
+/// ends. The next session has room again, and others are not affected.
 #[test]
 fn a_peer_that_takes_no_answers_about_keys_loses_its_session() {
     let (nodes, [one, two, three]) = three();
     let account = start(&three, "eu-2", 0);
     let peer = one.cluster.peer(two.cluster.id()).unwrap();
-    // While the node has no delivery, no message that arrives there is handled.
+    // While the node has no delivery, no message that reaches it is handled.
     let delivery = nodes.lock().machines[0].delivery.take();
     // The refusal contains the name of the missing entry.
     let entry = "x".repeat(4_000);
