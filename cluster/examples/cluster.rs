@@ -1,6 +1,6 @@
 //! Three nodes in one program, over a broker in memory: processes on other nodes, a name with one holder, a node that
-//! is cut off, and what the others learn about it. `cargo run --example cluster`; it takes about 16 seconds, most of
-//! which is the lease of the node that is cut off.
+//! is cut off, and what the others learn about it. Run it with `cargo run --example cluster`. It takes about 16
+//! seconds, most of them for the lease of the node that is cut off.
 //!
 //! As a rule, a program has one node. `Builder::logical_node`, of the feature `test`, gives it several.
 //!
@@ -69,7 +69,7 @@ impl Auditor {
 struct Node {
     runtime: Runtime,
     cluster: Cluster,
-    /// Its connection with the broker.
+    /// The node's connection with the broker.
     client: Arc<Client>,
 }
 

@@ -1,5 +1,5 @@
-//! Two builds of one program in one cluster: nodes with an old one and nodes with a new one, and a rolling upgrade
-//! from one to the other. Two modules have types of the same names, like two builds.
+//! Two builds of one program in one cluster: nodes with the old build and nodes with the new one, and a rolling upgrade
+//! from one to the other. Two modules that have types with the same names stand for the two builds.
 
 use postroom::error::{SendFailure, Skew};
 use postroom::prelude::*;
@@ -196,7 +196,8 @@ fn messages_of_one_form_and_named_ones_travel_in_both_directions() {
     });
 }
 
-/// Each message is refused at the sender, and returned. The log states the reason once, however often it is sent.
+/// Each message is refused at the sender, and returned. The log states the reason once, however many times the message
+/// is sent.
 #[test]
 fn messages_that_the_other_build_has_not_or_has_otherwise_are_refused_and_logged_once() {
     let _turn = turn();

@@ -1,5 +1,5 @@
-//! The log of a node that waits to become a member. A single test in a program of its own: the subscriber of the log
-//! has to be global, since the node logs on its own thread.
+//! The log of a node that waits to become a member. This is a single test in a program of its own, because the
+//! subscriber of the log has to be global: the node logs on its own thread.
 
 use bytes::Bytes;
 use postroom::{NodeId, Runtime};
@@ -103,8 +103,8 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-/// A node that is not a member after a second logs that once, with the servers that it has tried, even if the
-/// subscriber of the log panics; and it joins when it can.
+/// A node that is not a member after a second logs that once, with the servers that it has tried. Even if the
+/// subscriber of the log panics, the node joins when it can.
 ///
 /// Mutation: do not push `log` in `await_membership`; or do not catch the panic in `log_if_late`, which ends the
 /// driver.

@@ -16,14 +16,14 @@ use std::error::Error;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// Number of messages that a row sends.
+/// Number of messages that are sent for each row.
 const MESSAGES: u64 = 300_000;
-/// Number of calls that a row makes, one after the other.
+/// Number of calls that are made for each row, one after the other.
 const CALLS: usize = 5_000;
-/// The subject that the child answers on without Postroom.
+/// The subject on which the child answers requests that bypass Postroom.
 const BARE: &str = "figures.bare";
 
-/// 64 bytes, like the content of a message of the benchmarks.
+/// 64 bytes, like the content of the messages in the benchmarks.
 type Cargo = [u64; 8];
 
 #[process]
@@ -117,7 +117,7 @@ fn reactor() -> Result<tokio::runtime::Runtime, std::io::Error> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// Answers until the process is killed.
+/// Answers requests until the process is killed.
 fn there(url: &str) -> Result<(), Box<dyn Error>> {
     let _node = join("there", url)?;
     reactor()?.block_on(async {
@@ -148,7 +148,8 @@ fn here(url: &str) -> Result<(), Box<dyn Error>> {
         } else {
             source.send(MESSAGES).timeout(Duration::MAX).wait()?
         }
-        // The call comes from another sender than the messages, so it is repeated until all of them have arrived.
+        // The call does not come from the sender of the messages, so it may overtake them. It is repeated until all of
+        // them have arrived.
         while sink.taken().timeout(Duration::MAX).wait()? < before + MESSAGES {
             std::thread::sleep(Duration::from_millis(1));
         }

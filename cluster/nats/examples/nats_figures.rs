@@ -5,8 +5,8 @@
 //! cargo run --release --manifest-path cluster/nats/Cargo.toml --example nats_figures -- nats://127.0.0.1:4222
 //! ```
 //!
-//! The store must not contain the keys that the example writes, so each run needs another cluster name or another
-//! server.
+//! The store must not contain the keys that the example writes, so the cluster name contains the ID of the program's
+//! process.
 
 use bytes::Bytes;
 use postroom_cluster::engine::{Engine, Lane, Message, ProbeOutcome, PublishError};

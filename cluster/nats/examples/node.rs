@@ -1,5 +1,5 @@
 //! One node of a cluster, over a NATS server: a process on another node, and a name with one holder. Run it in several
-//! terminals, each with another name, beside a `nats-server -js` on this machine
+//! terminals, each with a different name, beside a `nats-server -js` on this machine
 //! (`cluster/nats/tools/fetch-nats-server` fetches one):
 //!
 //! ```console

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Runs a callback. Returns false if it panicked, in which case its argument is lost.
 pub(crate) fn run(callback: impl FnOnce()) -> bool {
     let Err(payload) = catch_unwind(AssertUnwindSafe(callback)) else { return true };
-    // The payload may panic when it is dropped, with another payload that may panic as well.
+    // Dropping the payload may panic, and dropping the payload of that panic may panic as well.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(again);
     }

@@ -18,8 +18,8 @@ const MAX_PAYLOAD: &str = "1MB";
 /// Number of connections that a node makes.
 const CONNECTIONS: usize = 2;
 
-/// Maximum number of subscriptions of each connection: a node has two for its frames, two for answers, four for
-/// watches, and one for each topic.
+/// Maximum number of subscriptions per connection: a node has two for its frames, two for answers, four for watches,
+/// and one for each topic.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
 /// The path of the certificate in the configuration, if no other is set.
@@ -77,7 +77,7 @@ pub enum KeysError {
     /// There is no node.
     #[error("there is no node to make a key for; name one at least")]
     NoNodes,
-    /// A value has a character that would end it in the configuration.
+    /// A value contains a character that would end the value in the configuration.
     #[error("`{value}` cannot stand in the configuration; use no quotation marks, backslashes and line breaks")]
     Text {
         /// The value.
@@ -139,7 +139,7 @@ impl Plan {
     /// Generates a key for each node.
     ///
     /// # Errors
-    /// [`KeysError`]: if a name is not valid, or a value would break the configuration.
+    /// [`KeysError`] if a name is not valid, if a value would break the configuration, or if no key can be generated.
     pub fn make(self) -> Result<NodeKeys, KeysError> {
         if !is_name(&self.cluster) {
             return Err(KeysError::ClusterName { name: self.cluster });

@@ -1,11 +1,11 @@
 //! Connects a lane, reconnects it when the connection breaks, and sends the queued messages.
 //!
 //! # A client for each connection
-//! The client library reconnects by itself, and then sends the messages that it has kept meanwhile. That would be wrong
-//! for accesses to the store: the caller was informed long ago that the access may have happened, has read the key, and
-//! has acted on the result. So each connection has its own client. When the connection breaks, the client ends, and
-//! drops everything that it has kept: its attempt to reconnect goes to an unreachable address ([`NOWHERE`]), and only
-//! one such attempt is allowed.
+//! The client library reconnects by itself, and then sends the messages that it has kept in the meantime. That would be
+//! wrong for accesses to the store: by then the caller has long been told that the access may have happened, has read
+//! the key, and has acted on the result. So each connection has its own client. When the connection breaks, the client
+//! ends, and drops everything that it has kept: its attempt to reconnect goes to an unreachable address ([`NOWHERE`]),
+//! and only one such attempt is allowed.
 
 use crate::connection::{LAST_WORDS, LaneConnection, OutgoingMessage};
 use crate::problem::{OLDEST_SERVER, Problem, Violation};
@@ -23,17 +23,17 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::{sleep, timeout};
 
 /// The number of messages that the client may take from the queue before they are written. It is small, so that the
-/// limits of the queue are the effective ones.
+/// limits of the queue are the ones that take effect.
 const CLIENT_CAPACITY: usize = 128;
 
-/// The number of bytes per read. The client reads 128 times before it lets subscriptions run: that is a mebibyte,
-/// which contains fewer messages than a subscription has room for.
+/// The number of bytes per read. The client reads 128 times before it lets subscriptions run: that is 1 MiB, and fewer
+/// messages than a subscription has room for.
 const READ_BUFFER: u16 = 8 << 10;
 
 /// The interval at which a silent server is asked for a sign of life. When two answers are missing at the time of the
 /// third request, the connection counts as broken: after 3.75 s, about when a server with the settings of the guide
-/// gives up a silent node. A server that hears a node but is not heard by it does not notice; then only this check ends
-/// the connection.
+/// gives up a silent node. A server that hears a node but is not heard by it notices nothing; in that case only this
+/// check ends the connection.
 pub(crate) const PING_INTERVAL: Duration = Duration::from_millis(1_250);
 
 /// The time limit for a connection attempt, with TLS and authentication.
@@ -70,7 +70,7 @@ pub(crate) async fn keep_connected(shared: Arc<EngineShared>, lane: Lane) {
     }
 }
 
-/// Counts what the client reports, and passes the subject of a refused message to the requests that wait.
+/// Counts what the client reports, and passes the subject of a refused message to the waiting requests.
 fn note_event(shared: &EngineShared, lane: Lane, refused: &broadcast::Sender<String>, event: Event) {
     match event {
         Event::SlowConsumer(_) => _ = shared.counters.dropped.fetch_add(1, Ordering::Relaxed),
@@ -78,7 +78,7 @@ fn note_event(shared: &EngineShared, lane: Lane, refused: &broadcast::Sender<Str
             let Some(refusal) = Violation::read(&text) else { return };
             shared.refused(lane, &refusal);
             if !refusal.is_subscription {
-                // Fails if no request is waiting, which does not matter.
+                // This fails if no request is waiting. That does not matter.
                 let _ = refused.send(refusal.subject);
             }
         }

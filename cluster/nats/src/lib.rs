@@ -49,17 +49,17 @@
 //! whether or not it is suspected.
 //!
 //! # The server
-//! NATS confirms a write before it is on the disk, so a power failure can lose some of the last two minutes. The
-//! parts of a cluster store nothing that a living node could not write again; data that must never be lost needs
-//! `sync_interval: always` in the section `jetstream` of the server's configuration.
+//! NATS confirms a write before it is on the disk, so a power failure can lose some of the writes of the last two
+//! minutes. The parts of a cluster store nothing that a living node could not write again; data that must never be lost
+//! needs `sync_interval: always` in the section `jetstream` of the server's configuration.
 //!
 //! # Additions to the contract
 //! * A queue has at most [`MAX_QUEUED`] messages and [`MAX_QUEUED_BYTES`]; further messages are refused with
 //!   [`PublishError::Busy`]. Messages that wait when the connection breaks are lost, and [counted](Counts::unsent).
 //! * A silent server counts as lost after 3.75 s. An access to the store takes 5 s at most, a probe 0.5 s.
 //! * [`StoreError::Unavailable`] is also the answer if [`MAX_QUESTIONS`] questions are unanswered already.
-//! * **A read by a leader that was cut off from the other servers** may be older than the last write, until that
-//!   leader notices; this is a limit of NATS itself. Compare and set is not affected.
+//! * **A read that is answered by a leader that was cut off from the other servers** may be older than the last write,
+//!   until that leader notices. This is a limit of NATS itself. Compare and set is not affected.
 //! * A watch of [`Bucket::Leases`] that began after a given revision may report a deletion twice.
 
 #![forbid(unsafe_code)]
@@ -111,17 +111,17 @@ use watch::Watch;
 
 /// The engine of one node, on NATS. The head of the [crate](self) describes it.
 ///
-/// Dropping it closes it.
+/// Dropping the engine closes it.
 pub struct NatsEngine {
     shared: Arc<EngineShared>,
     runtime: Handle,
-    /// Dropping it tells the thread that no more questions will follow.
+    /// Dropping this sender tells the thread that no more questions will follow.
     _dropped: oneshot::Sender<()>,
 }
 
 impl Nats {
-    /// Starts the engine, which connects as soon as it can and again whenever it loses the connection. The call does
-    /// not wait for the connection; [`NatsEngine::wait`] does.
+    /// Starts the engine. It connects as soon as it can, and again whenever it loses the connection. The call does not
+    /// wait for the connection; [`NatsEngine::wait`] does.
     ///
     /// # Errors
     /// If the settings contradict each other or are not safe, or if the thread cannot be started.
@@ -194,7 +194,7 @@ impl NatsEngine {
         self.shared.counts()
     }
 
-    /// Returns the server's last refusal for lack of permission. [`Counts::refused`] counts them.
+    /// Returns the server's last refusal for lack of permission. [`Counts::refused`] counts all refusals.
     pub fn last_refusal(&self) -> Option<String> {
         self.shared.last_refusal()
     }
@@ -247,8 +247,8 @@ impl NatsEngine {
         is_wanted: Arc<AtomicBool>,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> Subscription {
-        // Unconstrained: the client takes many messages from the connection at a time, and the receiver has to keep
-        // up.
+        // The task is unconstrained, since the client takes many messages from the connection at a time and the
+        // receiver has to keep up.
         let task = spawn_until_closed(&self.runtime, &self.shared, unconstrained(work));
         Subscription::new(move || {
             is_wanted.store(false, Ordering::Release);

@@ -10,7 +10,7 @@ use std::fmt;
 /// The oldest server version whose store reports entries that it deletes because of their age.
 pub(crate) const OLDEST_SERVER: (u64, u64) = (2, 12);
 
-/// Why the engine is not connected, or has no store. It keeps trying in any case.
+/// Why the engine is not connected, or has no store. The engine keeps trying, whatever the problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// No attempt has finished so far.
@@ -46,7 +46,7 @@ pub enum Problem {
         /// The error in the secret.
         reason: String,
     },
-    /// The server knows the key, but it belongs to another node.
+    /// The server knows the key, but the key belongs to another node.
     #[error(
         "the key of this node may not use `{subject}`; use the key that was made for node `{node}` of cluster \
          `{cluster}`, or join under the name that the key was made for"
@@ -69,7 +69,7 @@ pub enum Problem {
         /// The version of the server.
         version: String,
     },
-    /// The server does not accept messages as long as a frame.
+    /// The longest message that the server accepts is shorter than a frame.
     #[error(
         "`{server}` takes messages of {limit} bytes, and nodes send frames of {MAX_FRAME}; raise `max_payload` in its \
          configuration, to its default of 1MB"
@@ -97,7 +97,7 @@ pub enum Problem {
         /// The server's reason.
         reason: String,
     },
-    /// A table of the store exists with another configuration than required.
+    /// A table of the store exists, but its configuration is not the required one.
     #[error(
         "the table {bucket:?} has `{field}` {found}, and {wanted} is needed; use the `.replicas(…)` of the other \
          nodes, or edit the stream `{stream}`"
@@ -166,8 +166,8 @@ impl Violation {
         Some(Self { is_subscription, subject: rest.split('"').next()?.into() })
     }
 
-    /// Returns whether a node cannot work without the permission: it has to be reachable, to receive answers, and to
-    /// ask the store.
+    /// Returns true if a node cannot work without the permission: a node has to be reachable, to receive answers, and
+    /// to ask the store.
     pub(crate) fn is_of_need(&self, settings: &Nats) -> bool {
         let (cluster, node) = (settings.name(), settings.node_name());
         let begins = |prefix: String| self.subject.starts_with(&prefix);

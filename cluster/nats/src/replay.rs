@@ -21,7 +21,8 @@
 //! lags, or the message is gone. The leader knows which.
 //!
 //! # Snapshots are reported as a whole
-//! The messages of a snapshot are collected until the goal is reached, so that keys deleted meanwhile are not in it.
+//! The messages of a snapshot are collected until the goal is reached, so that keys that are deleted in the meantime
+//! are not in it.
 //!
 //! # Deletions are reported once
 //! When a tombstone in [`Bucket::Leases`](postroom_cluster::store::Bucket::Leases) expires, the server replaces it
@@ -91,7 +92,7 @@ pub(crate) struct Replay {
     goal: u64,
     /// The number of the consumer's last message.
     number: u64,
-    /// Number of messages that the consumer had after it.
+    /// Number of messages that the consumer had after that message.
     pending: u64,
     /// Keys whose last known message is a tombstone: their markers are not reported. A marker removes its key, so the
     /// set is bounded by the number of deletions within one lease time.
@@ -211,7 +212,7 @@ impl Replay {
     /// Handles a report of an idle consumer, with the number of its last message.
     pub(crate) fn idle(&mut self, number: u64) -> Next {
         match number == self.number {
-            // The message to continue with has been removed meanwhile.
+            // The message to continue with has been removed in the meantime.
             true if self.is_continuing => self.missed(),
             true => self.proceed(Vec::new(), self.pending),
             false => Next::Restart,
@@ -270,7 +271,7 @@ mod tests {
     /// The time when the store was new.
     const DAY: u64 = 1_000;
 
-    /// A consumer as on the server: it numbers its messages.
+    /// A consumer like one on the server: it numbers its messages.
     struct Consumer {
         replay: Replay,
         number: u64,

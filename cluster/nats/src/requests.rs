@@ -79,7 +79,7 @@ pub(crate) async fn request(
     if let Some(headers) = headers {
         request = request.headers(headers);
     }
-    // Subscribes before the request is sent, so that a refusal of it is not missed.
+    // Subscribes before the request is sent, so that its refusal is not missed.
     let refusals = connected.refusals.subscribe();
     let answer = connected.client.send_request(subject.clone(), request);
     tokio::select! {
@@ -122,7 +122,7 @@ pub(crate) struct StoredMessage {
     pub(crate) value: Option<Bytes>,
 }
 
-/// Reads the last message under a pattern of subjects, from the stream's leader.
+/// Reads the last message whose subject matches a pattern, from the stream's leader.
 pub(crate) async fn last(
     connected: &LaneConnection,
     table: &StoreTable,
@@ -178,7 +178,7 @@ fn stored(answer: &Value) -> Option<StoredMessage> {
     Some(StoredMessage { revision: message["seq"].as_u64()?, value: (!is_deletion).then(|| value.into()) })
 }
 
-/// The header that names the operation that wrote an entry. Usually absent if a value was put.
+/// The header that names the operation by which an entry was written. Usually absent if a value was put.
 pub(crate) const OPERATION_HEADER: &str = "KV-Operation";
 /// The header of the marker with which the server replaces an entry that it has deleted.
 pub(crate) const MARKER_HEADER: &str = "Nats-Marker-Reason";

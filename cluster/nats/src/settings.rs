@@ -15,13 +15,13 @@ const DEFAULT_PORT: u16 = 4222;
 const DEFAULT_MAX_NAMES: u64 = 100_000;
 
 /// Maximum number of entries in the tables of nodes and of leases: those of the nodes, and those left over from their
-/// last runs.
+/// earlier runs.
 const MAX_RECORDS: u64 = 65_536;
 
 /// The name that an engine without a name gives in its answers to probes.
 const ANYONE: &str = "anyone";
 
-/// The length of the seed of a user's nkey, which begins with `SU`.
+/// The length of the seed of a user's nkey. Such a seed begins with `SU`.
 const SEED_LENGTH: usize = 58;
 
 /// Number of received messages that may wait for the callback of a subscription by default. It is the client's
@@ -161,22 +161,24 @@ impl Nats {
     }
 
     /// Sets the name of the node, to which the server's permissions apply.
-    /// [`Builder::join`](postroom_cluster::Builder::join) sets it and the cluster's name; use this for engines that are
-    /// started without it. Without a name the engine works only on servers that do not restrict permissions.
+    /// [`Builder::join`](postroom_cluster::Builder::join) sets it and the cluster's name; use this method for engines
+    /// that are started without a builder. Without a name the engine works only on servers that do not restrict
+    /// permissions.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.node = name.into();
         self
     }
 
-    /// Sets the number of names that the store has room for, 100,000 by default, and the same number of groups. The
-    /// limit applies to messages, four for each name, so names that come and go quickly need more. It must be the
-    /// same on all nodes of a cluster.
+    /// Sets the number of names that the store has room for, 100,000 by default. The store has room for as many groups.
+    /// The limit applies to messages, four for each name, so names that come and go quickly need a higher limit. The
+    /// limit must be the same on all nodes of a cluster.
     pub fn max_names(mut self, names: u64) -> Self {
         self.max_names = names;
         self
     }
 
-    /// Sets the number of servers that store a replica, 1 by default. It must be the same on all nodes of a cluster.
+    /// Sets the number of servers that store a replica, 1 by default. This number must be the same on all nodes of a
+    /// cluster.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
         self
@@ -426,7 +428,7 @@ mod tests {
             "127.0.0.1, example:4222",
             "[::2]",
             "[::]",
-            // A name may resolve to any address, so it is not resolved.
+            // A name may resolve to any address, so names are not resolved.
             "ip6-localhost",
             "127.0.0.1.example",
             // Not useful, and not recognised as an address of this machine.

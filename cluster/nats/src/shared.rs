@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 /// The longest message that a server accepts by default. It applies until a server has announced its own limit.
 const DEFAULT_MAX_PAYLOAD: usize = 1 << 20;
 
-/// Maximum number of unanswered questions to the store and probes.
+/// Maximum number of unanswered questions: requests to the store, and probes.
 pub const MAX_QUESTIONS: usize = 4_096;
 
 /// A part of the engine that can have a problem of its own.
@@ -34,16 +34,16 @@ pub struct Counts {
     pub connections: u64,
     /// Messages that were accepted but not sent, because the connection was lost.
     pub unsent: u64,
-    /// Messages that arrived and were lost because callbacks were too slow. A lower bound: in a burst the client
-    /// library reports only about 128 at a time.
+    /// Messages that arrived and were lost because callbacks were too slow. This is a lower bound: in a burst the
+    /// client library reports only about 128 at a time.
     pub dropped: u64,
     /// Callbacks that panicked.
     pub panics: u64,
-    /// Publications and subscriptions that the server has refused for lack of permission. A lower bound, for the same
-    /// reason.
+    /// Publications and subscriptions that the server has refused for lack of permission. This is a lower bound, for
+    /// the same reason as with [`dropped`](Self::dropped).
     pub refused: u64,
-    /// Messages that the server delivered to a subscription that does not match their subject, and probes that asked
-    /// for an answer elsewhere: both are caused by another node.
+    /// Messages that the server delivered to a subscription although it does not match their subject, and probes that
+    /// asked for an answer on a subject that is not reserved for it. Both are caused by another node.
     pub misdelivered: u64,
 }
 
@@ -73,9 +73,9 @@ pub(crate) struct EngineShared {
     /// The text of the server's last refusal.
     last_refusal: Mutex<Option<String>>,
     problems: Mutex<BTreeMap<ProblemSource, Problem>>,
-    /// Why the connection to each server that was tried failed, by lane and place in the settings.
+    /// The servers that were tried without success, and why each connection failed, by lane and place in the settings.
     failures: Mutex<BTreeMap<(Lane, usize), (String, Problem)>>,
-    /// The server that the store's requests go to, or went to last.
+    /// The server that the store's requests go to, or went to most recently.
     server: Mutex<Option<String>>,
     /// Notified when a problem appears or disappears.
     changed: Condvar,
@@ -148,11 +148,11 @@ impl EngineShared {
         let _ = self.tombstones.send(tombstone);
     }
 
-    /// Records a refusal of the server. It is a problem if the node cannot work without that permission.
+    /// Records a refusal of the server. The refusal is a problem if the node cannot work without that permission.
     pub(crate) fn refused(&self, lane: Lane, refusal: &Violation) {
         let text = refusal.to_string();
         *self.last_refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
-        // Released after the text is stored: a reader of the count finds this text, or a later one.
+        // Released after the text is stored, so that a reader of the count finds this text, or a later one.
         self.counters.refused.fetch_add(1, Ordering::Release);
         if refusal.is_of_need(&self.settings) {
             self.set_problem(ProblemSource::Rights(lane), Some(Problem::forbidden(&self.settings, &refusal.subject)));
@@ -201,8 +201,8 @@ impl EngineShared {
         }
     }
 
-    /// Returns the servers that were tried without success: each once, even if both lanes have tried it. If there is
-    /// none, returns the connected server whose store is not ready.
+    /// Returns the servers that were tried without success, each only once even if both lanes have tried it. If there
+    /// is none, returns the connected server whose store is not ready.
     pub(crate) fn attempts(&self) -> Vec<Attempt> {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let by_place: BTreeMap<_, _> = failures.iter().map(|((_, place), failure)| (*place, failure)).collect();
@@ -220,12 +220,13 @@ impl EngineShared {
         server.zip(missing).map(|(server, problem)| Attempt { server, problem }).into_iter().collect()
     }
 
-    /// Returns the problem that an operator has to solve, or else the first.
+    /// Returns a problem that an operator has to solve, or else one that is more specific than a missing answer, or
+    /// else any.
     pub(crate) fn problem(&self) -> Option<Problem> {
         worst(&self.problems()).cloned()
     }
 
-    /// Waits until there is no problem, or a lasting one.
+    /// Waits until there is no problem, or until there is a lasting one.
     pub(crate) fn wait(&self, at_most: Duration) -> Result<(), Problem> {
         let began = Instant::now();
         let mut problems = self.problems();

@@ -18,12 +18,12 @@
 //!   node could make the server publish messages that the node itself is not allowed to publish.
 //!
 //! # A replaced store
-//! A table begins at the clock, or above all revisions that this engine has seen of it if those are greater:
-//! `cluster/src/floor.rs` explains why. A new stream is created with that number as its first. An older copy is
-//! **purged up to** the number at which it has to continue, which empties it, moves it there, and does nothing if it is
-//! there already. If several engines do this at once, the last purge removes the writes made since the first one, which
-//! are then repeated. After the purge, a tombstone is written to [`MOVED`]: otherwise a watch that is connected
-//! meanwhile would notice the purge only with the next message.
+//! The first revision of a table is the time of the clock, or a number above all revisions that this engine has seen of
+//! the table if those are greater: `cluster/src/store/floor.rs` explains why. A new stream is created with that number
+//! as its first. An older copy is **purged up to** the number at which it has to continue: that empties the copy, moves
+//! it to that number, and does nothing if it is there already. If several engines do this at once, the last purge
+//! removes the writes made since the first one, which are then repeated. After the purge, a tombstone is written to
+//! [`MOVED`]: otherwise a watch that stays connected during the purge would notice it only with the next message.
 //!
 //! # Compare and set
 //! The server compares the number of the key's last *message*, from any writer, which may be a tombstone. So a
@@ -52,8 +52,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// The time limit of an access. It is shorter than a change of the store's leader, which an access need not outlast:
-/// callers that wait for a lease ask again every half second, and are answered after the change.
+/// The time limit of an access. It is shorter than a change of the store's leader may take. An access need not outlast
+/// such a change: callers that wait for a lease ask again every half second, and are answered after the change.
 const ACCESS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Size of a message to the store beyond its key and value: its headers and the prefix of its subject.
@@ -71,8 +71,9 @@ const ASK_AGAIN: Duration = Duration::from_millis(500);
 /// The key of the tombstone that follows a purge. No entry has it, and it is legal in each table.
 const MOVED: &str = "=.=";
 
-/// Prepares the tables and then makes them available, again whenever a task [doubts](EngineShared::doubt_store) that
-/// the store is still the same. It runs once per connection, so an engine never prepares the tables concurrently.
+/// Prepares the tables and then makes them available. This happens again whenever a task
+/// [doubts](EngineShared::doubt_store) that the store is still the same. The function runs once per connection, so an
+/// engine never prepares the tables concurrently.
 pub(crate) async fn keep_prepared(shared: &EngineShared, connected: &LaneConnection) {
     let mut store = shared.store.subscribe();
     loop {
@@ -122,7 +123,7 @@ struct Preparing<'a> {
     connected: &'a LaneConnection,
     bucket: Bucket,
     table: StoreTable,
-    /// The first revision if the table is created or emptied.
+    /// The first revision of the table if it is created or emptied.
     first: u64,
 }
 
@@ -149,7 +150,8 @@ impl<'a> Preparing<'a> {
         }
     }
 
-    /// Creates the table unless it exists: a node may lack the permission to create it. Returns its last revision.
+    /// Creates the table if it is missing. Asks first whether it is, since a node may lack the permission to create it.
+    /// Returns the last revision of the table.
     async fn create(&self) -> Result<Revision, Problem> {
         let wanted = self.table.configuration(&self.shared.settings);
         let mut answer = first_answer(ASK_AGAIN, || self.ask("INFO", String::new())).await;
@@ -168,7 +170,7 @@ impl<'a> Preparing<'a> {
         last.map(Revision).ok_or_else(|| self.problem("INFO", Failure::NoAnswer))
     }
 
-    /// Returns the last revision, proved by writing a tombstone under a key that no entry has.
+    /// Returns the last revision. It is proved by writing a tombstone under a key that no entry has.
     async fn written(self) -> Result<Revision, Problem> {
         let own = self.shared.settings.node_name();
         let key = match self.bucket {
@@ -207,8 +209,8 @@ fn clock() -> u64 {
 }
 
 /// Asks, and asks again while there is no answer. A question that arrives while the store has no leader is never
-/// answered, even when the store has one again: if the next question waited for that one to time out, a node whose
-/// server has ended would miss its lease.
+/// answered, even once the store has a leader again. If the next question waited until the first one had timed out, a
+/// node whose server has ended would miss its lease.
 async fn first_answer<T, F: Future<Output = T>>(again: Duration, ask: impl Fn() -> F) -> T {
     let mut questions = FuturesUnordered::new();
     loop {
@@ -271,7 +273,7 @@ pub(crate) async fn write(
         return Ok(revision);
     }
     if seen.is_above(bucket, Revision(revision.0.saturating_sub(1))) {
-        // The revision was assigned by a replaced store, which is emptied next.
+        // The store that assigned this revision is not the one that was seen before. It is emptied next.
         shared.doubt_store(&asked.connected);
         return Err(StoreError::Unknown);
     }
@@ -362,7 +364,7 @@ impl<'a> KeyAccess<'a> {
         }
     }
 
-    /// Writes a value or a tombstone after revision `expected`; 0 means that there is none.
+    /// Writes a value or a tombstone after revision `expected`. Zero means that the key has no message yet.
     async fn put(&self, value: Option<Bytes>, expected: u64) -> Result<Revision, StoreError> {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Expected-Last-Subject-Sequence", expected.to_string());
@@ -392,7 +394,7 @@ impl<'a> KeyAccess<'a> {
         }
     }
 
-    /// Writes a value if there is none, or a tombstone in any case.
+    /// Writes a value if the key has none. A tombstone is written whether or not the key has a value.
     async fn create(&self, value: Option<Bytes>) -> Result<Revision, StoreError> {
         let mut expected = 0;
         loop {
@@ -404,8 +406,8 @@ impl<'a> KeyAccess<'a> {
             if there.value.is_some() && value.is_some() {
                 return Err(self.conflict());
             }
-            // There is another tombstone, or no message. If its revision is the expected one, another write has been
-            // accepted but is not visible yet.
+            // There is another tombstone, or no message. If the revision is still the expected one, another write has
+            // been accepted but is not visible yet.
             if there.revision == expected {
                 sleep(ACCESS_PAUSE).await;
             }

@@ -84,8 +84,8 @@ pub(crate) async fn probe(shared: &EngineShared, subject: String) -> ProbeOutcom
     let Some(connected) = connected.filter(|_| is_subject(&subject)) else { return ProbeOutcome::Unknown };
     let mut headers = HeaderMap::new();
     headers.insert(PROBE_HEADER, "1");
-    // The probe has a reply subject of its own: with a shared one, the client would keep the state of a request that is
-    // never answered.
+    // The probe has a reply subject of its own: with a shared subject, the client would keep the state of a request
+    // that is never answered.
     let (settings, subjects) = (&shared.settings, shared.settings.subjects());
     let token = connected.client.new_inbox();
     let token = token.rsplit('.').next().unwrap_or(&token);

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// many.
 pub(crate) const HISTORY: u64 = 64;
 
-/// Number of messages that a table may have per entry: its last revisions, and tombstones.
+/// Number of messages that a table may have per entry: the entry's most recent revisions, and tombstones.
 const PER_ENTRY: u64 = 4;
 
 /// The time for which a tombstone is kept.
@@ -43,7 +43,8 @@ impl StoreTable {
         self.subject(key, "*")
     }
 
-    /// Returns the key of a subject, and whether a message there can be a value; otherwise it is a removal.
+    /// Returns the key of a subject, and whether a message on that subject can be a value. If it cannot, the message is
+    /// a removal.
     pub(crate) fn key<'s>(&self, subject: &'s str) -> Option<(&'s str, bool)> {
         let key = subject.strip_prefix(&self.prefix)?;
         match self.bucket {

@@ -1,10 +1,10 @@
 //! Removal of tombstones: the engine that has deleted an entry makes the server forget the key some time later.
 //! Otherwise each name and each run of a node would leave a message behind forever.
 //!
-//! The server purges the key up to the tombstone, so an entry that was created since is kept. The delay serves watches:
-//! one that is cut off for a shorter time sees the deletion, and continues; one that is cut off for longer finds a gap,
-//! and starts over. When the engine closes, it purges the remaining tombstones at once. Those of an engine that is
-//! killed stay.
+//! The server purges the key up to the tombstone, so an entry that was created since is kept. The delay serves watches.
+//! A watch that is cut off for a shorter time sees the deletion, and continues. A watch that is cut off for longer
+//! finds a gap, and starts over. When the engine closes, it purges the remaining tombstones at once. The tombstones of
+//! an engine that is killed remain.
 //!
 //! Leases need none of this: their tombstones expire.
 

@@ -139,8 +139,8 @@ impl Watch {
     }
 }
 
-/// Creates a consumer, and returns its number of messages. The server deletes the consumer some time after the last
-/// subscription to its inbox has ended.
+/// Creates a consumer, and returns the number of messages that it has to send. The server deletes the consumer some
+/// time after the last subscription to its inbox has ended.
 async fn create_consumer(
     connected: &LaneConnection,
     table: &StoreTable,
@@ -214,8 +214,8 @@ fn header<'a>(message: &'a Message, name: &str) -> Option<&'a str> {
 }
 
 /// Decodes a message of the stream. Its numbers are in the subject for acknowledgements:
-/// `$JS.ACK.<stream>.<consumer>.<deliveries>.<revision>.<number>.<time>.<pending>`, which may have two more parts
-/// after `$JS.ACK`, and one at the end.
+/// `$JS.ACK.<stream>.<consumer>.<deliveries>.<revision>.<number>.<time>.<pending>`. That subject may have two more
+/// parts after `$JS.ACK`, and one at the end.
 fn delivery(table: &StoreTable, message: Message) -> Option<StreamMessage> {
     let (key, is_value) = table.key(&message.subject)?;
     let key = key.to_owned();

@@ -1,4 +1,4 @@
-//! The program `postroom-nats keys`, and a server with its output.
+//! The program `postroom-nats keys`, and a server that uses its output.
 
 use postroom::{NodeId, Runtime};
 use postroom_cluster::{Cluster, JoinError};
@@ -114,7 +114,7 @@ fn files_are_their_owners_and_are_not_written_over() {
     for seed in [&before[1], &before[2]] {
         assert!(seed.starts_with("SU") && !printed.contains(seed.trim()) && !before[0].contains(seed.trim()));
     }
-    // If the last of the three files exists, the others are not left behind, and it is unchanged.
+    // If one of the three files exists, the others are not left behind, and the existing one is unchanged.
     for kept in ["eu-2.nk", "bank.conf"] {
         for file in files.iter().filter(|file| **file != kept) {
             let _ = std::fs::remove_file(folder.0.join(file));

@@ -6,9 +6,9 @@ use std::ops::Add;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Books {
-    /// Calls to processes of other nodes that have not ended.
+    /// Unfinished calls to processes of other nodes.
     pub calls: usize,
-    /// Starts on other nodes that have not ended.
+    /// Unfinished starts on other nodes.
     pub starts: usize,
     /// Messages that wait for a session to open.
     pub waiting: usize,

@@ -1,4 +1,4 @@
-//! The delivery: decodes the messages of peers, delivers them, and stores those for slow processes.
+//! The delivery. It decodes the messages from peers, delivers them, and stores those for slow processes.
 
 mod answers;
 mod arrivals;
@@ -36,7 +36,7 @@ pub(crate) use counters::NodeCounters;
 /// dry, and rarely enough that a thousand slow processes cost little.
 const RETRY: Duration = Duration::from_millis(2);
 
-/// Number of arrivals after which delivery to full mailboxes is also retried.
+/// Delivery to full mailboxes is also retried after this many arrivals.
 const RETRY_EVERY: u32 = 256;
 
 /// Delivers the messages that arrive at one node.
@@ -52,7 +52,7 @@ pub(crate) struct Delivery {
     view: Arc<View>,
     keys: Arc<StartKeys>,
     directory: Arc<Directory>,
-    /// The stored messages by process and peer: those of one peer to one process wait in order.
+    /// The stored messages, by process and peer. The messages of one peer to one process wait in order.
     slow: BTreeMap<(Pid, NodeId), Slow>,
     /// The size of the stored messages from each peer, in bytes. Beyond `max_kept`, a message's credit is returned only
     /// when the message is delivered.
@@ -112,15 +112,15 @@ impl Delivery {
         Arc::clone(&self.arrivals)
     }
 
-    /// Returns the time after which [`run`](Self::run) must be called even if nothing arrives; `None` if it need not
-    /// be.
+    /// Returns the time after which [`run`](Self::run) must be called even if nothing arrives. Returns `None` if there
+    /// is no need for such a call.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn retries_in(&self) -> Option<Duration> {
         (!self.slow.is_empty()).then_some(RETRY)
     }
 
-    /// Delivers the messages that have arrived, and stored ones for which there is room now. Returns false when the
-    /// node has left.
+    /// Delivers the messages that have arrived, and the stored messages for which there is now room. Returns false once
+    /// the node has left.
     pub(crate) fn run(&mut self) -> bool {
         self.retry();
         let mut handled = 0;
@@ -184,7 +184,7 @@ impl Delivery {
         let node = peer.node();
         self.counters.unconfirmed.fetch_add(peer.fail_all(), Ordering::Relaxed);
         self.counters.floods.fetch_add(u64::from(peer.is_flooding()), Ordering::Relaxed);
-        // The supervisors of these children are lost, and others start the children elsewhere.
+        // The supervisors of these children are lost, or they consider the children lost and start them elsewhere.
         peer.take_charges().into_iter().for_each(|pid| _ = self.node.control(pid, ControlMessage::Kill));
         let lost = self.slow.extract_if(.., |(_, from), _| *from == node).map(|(_, slow)| slow.kept.len() as u64);
         self.counters.undelivered.fetch_add(lost.sum(), Ordering::Relaxed);
@@ -209,7 +209,7 @@ impl Delivery {
         peer.release(lane, cost);
     }
 
-    /// Handles an envelope. Returns whether the envelope is stored together with its credit, in which case the credit
+    /// Handles an envelope. Returns true if the envelope is stored together with its credit. In that case the credit
     /// must not be returned yet.
     fn envelope(&mut self, peer: &Arc<Peer>, envelope: Envelope, lane: Lane, cost: u64) -> bool {
         match envelope {
@@ -260,8 +260,8 @@ impl Delivery {
         self.deliver(peer, to, Kept::Package(Package::with_payload(to, payload)), lane, cost)
     }
 
-    /// Returns the package of a call, whose answer goes back to the peer; `None` if the call has failed, which the peer
-    /// has been told.
+    /// Returns the package of a call. The answer to the call goes back to the peer. Returns `None` if the call has
+    /// failed; in that case the peer has been told.
     fn called(
         &self,
         peer: &Arc<Peer>,
@@ -356,7 +356,7 @@ impl Delivery {
 }
 
 /// Leaves no process behind, even if the node failed to start because a part of it could not be created, or if the
-/// delivery has panicked.
+/// delivery panicked.
 impl Drop for Delivery {
     fn drop(&mut self) {
         self.close();

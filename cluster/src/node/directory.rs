@@ -1,9 +1,9 @@
 //! The directory of one node: its groups, eventual names, keys and topics, on top of the driver and the delivery.
 //!
-//! Users, the delivery and the porters change the state machines, under one lock; only the **driver** acts on their
-//! output, in [`advance`](Directory::advance), so a peer receives their messages in order. Broadcasts and events bypass
-//! the driver: they go from the user's thread directly to the peers or the broker. While the lock is held, no other
-//! lock is taken and no user code runs.
+//! Users, the delivery and the porters change the state machines, under one lock. Only the **driver** acts on the
+//! output of the state machines, in [`advance`](Directory::advance), so a peer receives their messages in order.
+//! Broadcasts and events bypass the driver: they go from the user's thread directly to the peers or the broker. While
+//! the lock is held, no other lock is taken and no user code runs.
 
 mod advance;
 
@@ -35,7 +35,7 @@ pub(crate) const STARTERS: u64 = 8;
 struct Porters {
     /// The porter that delivers messages to processes, and watches processes.
     hands_out: Address<Porter>,
-    /// The porters that start processes by key. There are several, since an entry may take long.
+    /// The porters that start processes by key. There are several, since an entry may take a long time.
     starters: Vec<Address<Porter>>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Directory {
     pub(crate) host: Host,
     /// The name of the cluster.
     pub(crate) cluster: String,
-    /// A weak reference, since the driver owns the engine: its connections are closed when the node has left.
+    /// A weak reference, since the driver owns the engine: the engine's connections are closed when the node has left.
     pub(crate) engine: Weak<dyn Engine>,
     pub(crate) clock: SharedClock,
     pub(crate) gate: Arc<Gate>,
@@ -72,9 +72,9 @@ pub(crate) struct Directory {
 /// Counters of losses, by cause: see [`Cluster::statistics`](crate::Cluster::statistics).
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryCounters {
-    /// Copies of broadcasts and of events that found no room.
+    /// Copies of broadcasts and events for which there was no room.
     pub(crate) missed: AtomicU64,
-    /// Events of a type with another shape.
+    /// Events whose type has a different shape on their sender's node.
     pub(crate) mismatched: AtomicU64,
     /// Events that cannot be decoded.
     pub(crate) undecodable: AtomicU64,
@@ -198,7 +198,8 @@ impl Directory {
         }
     }
 
-    /// Starts the process of a key. A start that takes long, or never returns, delays only the keys of one porter.
+    /// Starts the process of a key. A start that takes a long time, or never returns, delays only the keys of one
+    /// porter.
     fn run_start(&self, process: &str, key: &str, job: Job) {
         if let Some(porters) = self.porters.get() {
             let mut hasher = DefaultHasher::new();
@@ -241,7 +242,7 @@ impl Directory {
         drop(subscribers);
         let unused = is_unused.then(|| topics.remove(channel));
         drop(topics);
-        // Not under the lock: this ends the engine's subscription.
+        // Dropped outside the lock, since this ends the engine's subscription.
         drop(unused);
         was_there
     }
@@ -251,7 +252,7 @@ impl Directory {
         let (pending, then) = pair(Err(MembershipError::Left));
         let mut state = self.lock();
         if state.is_over {
-            // Not under the lock: the answer may run user code.
+            // The lock is released first, since the answer may run user code.
             drop(state);
             return pending;
         }
@@ -341,7 +342,7 @@ impl Directory {
         let peers = std::mem::take(&mut state.peers);
         drop(state);
         let topics = std::mem::take(&mut *self.topics());
-        // Not under the lock: the answers may run user code.
+        // Dropped outside the lock, since the answers may run user code.
         drop((waiting, peers, topics));
         stops.into_iter().for_each(|pid| _ = pid.stop());
         if let Some(porters) = self.porters.get() {

@@ -37,7 +37,7 @@ mod sessions;
 
 /// The wait before this node tries again to join, or to begin a session.
 const AGAIN: Duration = Duration::from_secs(1);
-/// The wait before a frame that the engine was too busy for is published again.
+/// If the engine was too busy for a frame, the wait before the frame is published again.
 const BUSY: Duration = Duration::from_millis(1);
 /// The interval at which a leaving node checks whether it can continue.
 const LEAVING: Duration = Duration::from_millis(10);
@@ -70,7 +70,7 @@ pub(crate) struct DriverSetup {
 struct JoinAttempt {
     number: u64,
     membership: Membership,
-    /// The epoch of the membership, once it has joined.
+    /// The epoch of the membership, once the node has joined.
     epoch: Option<Revision>,
     lease: Option<Lease>,
 }
@@ -92,9 +92,9 @@ pub(crate) struct Driver {
     _subscriptions: Vec<Subscription>,
     attempt: Option<JoinAttempt>,
     last_attempt: u64,
-    /// The epoch of the last membership.
+    /// The epoch of the most recent membership.
     epoch_before: Option<Revision>,
-    /// The records that this node knew when it was fenced, and the time by which all leases of that time are over.
+    /// The records that this node knew when it was fenced, and the time by which all leases that existed then are over.
     known_before: (BTreeMap<NodeId, Revision>, Moment),
     join_at: Option<Moment>,
     /// Whether this node has ever been a member.
@@ -108,17 +108,17 @@ pub(crate) struct Driver {
     begin_at: BTreeMap<NodeId, Moment>,
     /// The members, with their epochs.
     members: BTreeMap<NodeId, Revision>,
-    /// Number of sessions that were begun in each membership of each member.
+    /// Number of sessions that were begun with each member, for each of its memberships.
     begun: BTreeMap<(NodeId, Revision), u32>,
-    /// The epoch of each lease as last seen, and when it was seen.
+    /// For each lease, the epoch that was last seen in it, and when that was.
     leases: BTreeMap<Identity, (Revision, Moment)>,
     /// The identities in the snapshot that the watch of the leases is reporting.
     lease_snapshot: Option<BTreeSet<Identity>>,
-    /// The name that each ID belongs to. Used only while there is no attempt to join, which otherwise holds these
-    /// names.
+    /// The name that each ID belongs to. Used only while there is no attempt to join: an attempt holds these names
+    /// itself.
     bindings: KnownNames,
-    /// Memberships that are over as far as this node knows but still hold names, with the time at which it noticed
-    /// them.
+    /// Memberships that are over as far as this node knows but still hold names, with the time at which this node
+    /// noticed them.
     orphaned: BTreeMap<(NodeId, Revision), Moment>,
     sweep_at: Moment,
     probe_at: Moment,
@@ -156,8 +156,8 @@ fn subscribe(setup: &DriverSetup, own: &Identity, subjects: &Subjects) -> Result
     Ok(subscriptions)
 }
 
-/// Returns the handler of frames, which passes a frame to the session with its sender, or to the driver if there is no
-/// session.
+/// Returns the handler of frames. It passes each frame to the session with its sender, or to the driver if there is no
+/// such session.
 fn on_frame(setup: &DriverSetup, senders: Subjects) -> impl FnMut(Message) + Send + use<> {
     let inbox = Arc::clone(&setup.inbox);
     let (view, counters) = (Arc::clone(&setup.view), Arc::clone(&setup.counters));
@@ -366,7 +366,7 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Answers further requests at once. If the driver has panicked, the node ends like one that was fenced.
+    /// Refuses all further requests at once. If the driver has panicked, the node also ends, as if it had been fenced.
     fn drop(&mut self) {
         if !self.has_ended {
             self.end();

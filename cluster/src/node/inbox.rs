@@ -22,12 +22,12 @@ pub(crate) enum Input {
     Leases(Change),
     /// A change of the names.
     Names(Change),
-    /// An answer to the membership of attempt `attempt` to join.
+    /// The answer to request `number` of the membership of attempt `attempt` to join.
     Found { attempt: u64, number: u64, finding: Finding },
-    /// An answer to the lease of attempt `attempt` to join.
+    /// The answer to request `number` of the lease of attempt `attempt` to join.
     Leased { attempt: u64, number: u64, answer: Answer },
-    /// An answer to the names. If the store was replaced, `unconfirmed` is the number of the attempt to join whose
-    /// record it does not have.
+    /// The answer to request `number` of the names. If the store was replaced, `unconfirmed` is the number of the
+    /// attempt to join whose record is missing from the new store.
     Named { number: u64, answer: Answer, unconfirmed: Option<u64> },
     /// A frame from a node with which there is no session.
     Stray { from: Identity, payload: Bytes },
@@ -48,8 +48,8 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// Answers an input that will no longer be handled. A wait checks once more: its condition, or the reason why it
-    /// can no longer hold, may have been known before the wait was pushed.
+    /// Answers an input that will no longer be handled. A wait checks its condition once more. The condition may have
+    /// held, or may have become impossible, before the wait was pushed.
     fn refuse(self) {
         if let Self::Wait { mut check, .. } = self
             && let Some(answer) = check(true)
@@ -59,9 +59,9 @@ impl Input {
     }
 }
 
-/// A check of the view. Its argument is true when the time is over. Once the wait has ended, it returns a function that
-/// answers the wait; dropping the check answers the wait, too. When the driver has ended, the check runs once more, as
-/// if the time were over.
+/// A check of the view, for a wait. Its argument is true when the time of the wait is over. Once the wait has ended,
+/// the check returns a function that answers the wait; dropping the check answers the wait, too. When the driver has
+/// ended, the check runs once more, as if the time were over.
 pub(crate) type Check = Box<dyn FnMut(bool) -> Option<Box<dyn FnOnce() + Send>> + Send>;
 
 /// Maximum number of queued frames from nodes without a session: without a limit, a program that may publish here could
@@ -83,9 +83,9 @@ struct InputQueue {
     dropped: u64,
     /// The time at which the driver wakes by itself; `None` while it is awake.
     wakes_at: Option<Moment>,
-    /// The peers whose next timeout may have become earlier since the driver last looked, with that timeout.
+    /// The peers whose next timeout may have become earlier since the driver last checked, with that timeout.
     reminders: BTreeMap<NodeId, Moment>,
-    /// Wakes the driver if it is a process.
+    /// Wakes the driver if it runs as a process, as it does in simulated tests.
     #[cfg(any(test, feature = "test"))]
     waker: Option<Waker>,
     is_closed: bool,
@@ -107,7 +107,7 @@ impl Inbox {
     pub(crate) fn push(&self, input: Input) {
         let mut queue = self.lock();
         if queue.is_closed {
-            // Not under the lock: the answer may run user code.
+            // The lock is released first, since the answer may run user code.
             drop(queue);
             return input.refuse();
         }
@@ -140,8 +140,8 @@ impl Inbox {
         self.lock().dropped
     }
 
-    /// Like [`wait`](Self::wait), but for a driver that is a process, and that sleeps until `until` by itself. `waits`
-    /// must be false for the first poll of a wait.
+    /// Like [`wait`](Self::wait), but for a driver that runs as a process, and that sleeps until `until` by itself.
+    /// `waits` must be false for the first poll of a wait.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn poll_wait(&self, until: Moment, waits: &mut bool, context: &Context<'_>) -> Poll<()> {
         let mut queue = self.lock();
@@ -157,7 +157,7 @@ impl Inbox {
         Poll::Pending
     }
 
-    /// Ends the wait of a driver that is a process.
+    /// Ends the wait of a driver that runs as a process.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn awake(&self) {
         self.lock().wakes_at = None;

@@ -4,9 +4,10 @@
 //! from the moment when that start begins: concurrent repetitions wait for its result (single flight). A start that
 //! fails frees its key. The table remembers a process even if an answer is lost or a session ends.
 //!
-//! [`keyed`](crate::keyed) uses keys differently: there, a key has a live process, which gets a successor when it ends,
-//! and moves when the members change. Here, a key identifies one request, whatever its inputs, and the answer stays the
-//! same whether or not the process still runs. The two have only the list of callers that wait for a start in common.
+//! [`keyed`](crate::keyed) uses keys differently: there, a key has a live process. When that process ends, a successor
+//! takes its place; when the members change, the key may move to another node. Here, a key identifies one request,
+//! whatever its inputs, and the answer stays the same whether or not the process still runs. The two have only the list
+//! of callers that wait for a start in common.
 //!
 //! # Limits
 //! | limit | value | beyond it |
@@ -65,7 +66,7 @@ impl StartKeys {
     }
 
     /// Starts a process with `start` unless its key was used. Calls `then` with the result, on the thread that obtains
-    /// it.
+    /// the result.
     pub(crate) fn start(
         &self,
         key: String,
@@ -74,7 +75,8 @@ impl StartKeys {
         start: impl FnOnce() -> Started,
     ) {
         let Some(then) = self.begin(&key, process, Box::new(then)) else { return };
-        // Frees the key and notifies the waiting repetitions, even if the start panics.
+        // When dropped, this records the result and notifies the waiting repetitions. If the start panics, it frees the
+        // key.
         let mut running = RunningStart { keys: self, key, then: Some(then), started: None };
         running.started = Some(start());
     }
@@ -110,7 +112,7 @@ impl StartKeys {
         None
     }
 
-    /// Forgets the least recently used key. Returns false if the starts of all keys are in progress.
+    /// Forgets the least recently used key. Returns false if all keys belong to starts that are in progress.
     fn forget_one(&self, entries: &mut BTreeMap<String, StartRecord>) -> bool {
         let used = |(key, entry): (&String, &StartRecord)| match entry.state {
             StartProgress::Started { used, .. } => Some((used, key.clone())),
@@ -151,7 +153,7 @@ impl Drop for RunningStart<'_> {
         let panicked = || Err("the start has panicked".into());
         let started = self.started.take().unwrap_or_else(panicked);
         let waiting = self.keys.end(&self.key, &started);
-        // Not under the lock: these may wake user code.
+        // Called outside the lock, since these may wake user code.
         self.then.take().into_iter().chain(waiting).for_each(|then| then(started.clone()));
     }
 }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! * [`inbox`]: inputs from callbacks and users to the driver;
-//! * [`peer`]: the relation of this node to one other: the session, open calls, and starts. It is the runtime's
-//!   transport to that node, so processes send on their own threads, encode there, and queue in the session;
+//! * [`peer`]: the session with one other node, and its open calls and starts. It is the runtime's transport to that
+//!   node, so processes send on their own threads, encode there, and queue in the session;
 //! * [`keys`]: starts that may be repeated;
 //! * [`overflow`]: messages for which a peer's session had no room, and senders that wait for room in it;
 //! * `books`: open operations of a node with other nodes, for tests;
@@ -20,12 +20,13 @@
 //! * [`policy`]: the requests that peers may make to this node;
 //! * [`porter`]: processes that run user code for all of these, and watch the node's processes.
 //!
-//! In a simulated test the two threads are processes of the node's host, whose turns are ordered by the seed: see
+//! In a simulated test, processes of the node's host replace the two threads, and the seed orders their turns: see
 //! `turns`.
 //!
 //! # Invariants
-//! 1. **One lock per peer**, held for a queue operation: not while user code runs, and never two at a time. The only
-//!    locks taken while it is held are those of queues, and no lock is taken while those are held.
+//! 1. **One lock per peer.** It is held for one queue operation, never while user code runs, and never together with
+//!    the lock of another peer. The only locks taken while it is held are those of queues, and no lock is taken while
+//!    those are held.
 //! 2. Messages from a peer, and the end of its session, pass through one queue to the delivery, so no message of a
 //!    session is delivered after the session's end was reported.
 //! 3. A call, or a start, is answered once, by the thread that takes it out of the peer's table.

@@ -8,9 +8,10 @@
 //! # Invariants
 //! The peer's lock protects all of this.
 //! 1. *Order.* While a message waits here for the data lane, a send is refused or queued behind it.
-//! 2. *Bounded.* Beyond the bound, at most as much as the session's queue holds waits here, or one message; for each
-//!    process that has fallen behind, at most [`SLOW_MESSAGES`] messages or [`SLOW_BYTES`] bytes more are accepted.
-//!    Messages accepted before the session opened count towards none of these limits: the peer did not cause them.
+//! 2. *Bounded.* Of the messages sent beyond the bound, at most as much as the session's queue holds waits here, or a
+//!    single message. For each process that has fallen behind, at most [`SLOW_MESSAGES`] messages or [`SLOW_BYTES`]
+//!    bytes more are accepted. Messages accepted before the session opened count towards none of these limits: the peer
+//!    did not cause them.
 //! 3. *No sender waits forever.* A sender that is refused waits in a [`TransportQueue`] that was marked as full in the
 //!    same critical section. While `is_congested` is set, the session contains something that is not acknowledged: each
 //!    acknowledgement, and the end of the session, leads to [`Overflow::room`] or [`Overflow::end`]. A process that has
@@ -29,10 +30,10 @@ use postroom::routing::TransportQueue;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Number of messages that are stored for a process before it counts as having fallen behind, so that its senders wait.
-/// As many more may then be accepted from processes, which are suspended for them.
+/// As many more may then be accepted from processes, which are suspended after sending them.
 pub(super) const SLOW_MESSAGES: usize = 1_024;
 
-/// Total length of these messages in bytes, which has the same effect.
+/// The total length of stored messages, in bytes, that has the same effect.
 pub(super) const SLOW_BYTES: u64 = 1 << 20;
 
 /// The messages and senders that wait for room in the session.
@@ -79,9 +80,9 @@ pub(super) enum Why {
 #[derive(Default)]
 struct SlowThere {
     queue: TransportQueue,
-    /// Number of messages accepted for it since then.
+    /// Number of messages accepted for the process since it fell behind.
     messages: usize,
-    /// Total length of these messages.
+    /// Total length of these messages, in bytes.
     bytes: u64,
 }
 
@@ -122,7 +123,7 @@ impl Overflow {
         self.owed + self.beyond + self.control
     }
 
-    /// Returns whether no message waits for this lane.
+    /// Returns true if no message waits for this lane.
     pub(super) fn is_clear(&self, lane: Lane) -> bool {
         self.lanes[lane as usize].is_empty()
     }
@@ -149,7 +150,7 @@ impl Overflow {
         }
     }
 
-    /// Counts a message that a process sends beyond the bound. Returns whether it may be accepted.
+    /// Counts a message that a process sends beyond the bound. Returns whether the message may be accepted.
     pub(super) fn admit_beyond(&mut self, to: Pid, length: usize, limit: u64) -> bool {
         if !self.is_clear(Lane::Data) && self.beyond > 0 && (self.beyond + length) as u64 > limit {
             self.refuse(Lane::Data, to);
@@ -190,8 +191,8 @@ impl Overflow {
         for lane in Lane::ALL {
             while let Some(Excess { bytes, why }) = self.lanes[lane as usize].pop_front() {
                 let length = bytes.len();
-                // Addressed to no process, so that a message accepted for a process that has fallen behind is not
-                // refused.
+                // Addressed to no process, so that an accepted message is not refused because its process has fallen
+                // behind.
                 match session.send(lane, anyone, bytes) {
                     Ok(()) => {}
                     Err(SendError::Full(bytes)) => {
@@ -225,13 +226,13 @@ impl Overflow {
     }
 
     /// Returns the room for waiting senders if at most half of the session's `limit` is in use (`buffered`). The room
-    /// is for as many senders as are likely to fill the other half, but at least for one; it is for all if nothing is
-    /// buffered, or if no sender waits yet.
+    /// is for as many senders as are likely to fill the other half, and at least for one. If nothing is buffered, or no
+    /// sender waits yet, the room is for all.
     pub(super) fn room(&mut self, buffered: u64, limit: u64) -> Option<Room> {
         if !self.is_congested || !self.is_clear(Lane::Data) || buffered > limit / 2 {
             return None;
         }
-        // If no sender waits yet, one that was refused and is about to wait finds that there is room.
+        // If no sender waits yet, a sender that was refused and is about to wait finds that there is room.
         if buffered == 0 || self.queue.waiting() == 0 {
             (self.is_congested, self.expected) = (false, 0);
             return Some(Room::for_all(self.queue.clone()));
@@ -242,8 +243,8 @@ impl Overflow {
         Some(Room { queue: self.queue.clone(), most: Some(most as usize) })
     }
 
-    /// Ends the overflow with the session. Returns the room for all waiting senders, which then learn of the end, and
-    /// the number of accepted messages that are dropped.
+    /// Ends the overflow together with the session. Returns the room for all waiting senders, so that they learn of the
+    /// end. Also returns the number of accepted messages that are dropped.
     pub(super) fn end(&mut self) -> (Vec<Room>, u64) {
         let Self { lanes, queue, slow, lost, .. } = std::mem::take(self);
         let rooms = slow.into_values().map(|slow| slow.queue).chain([queue]).map(Room::for_all).collect();
@@ -265,7 +266,7 @@ mod tests {
         room.map(|room| room.most)
     }
 
-    /// Returns an overflow that has accepted 100 bytes beyond the bound, which have since moved into the session.
+    /// Returns an overflow that has accepted 100 bytes beyond the bound. These bytes have since moved into the session.
     fn congested() -> Overflow {
         let mut overflow = Overflow::default();
         overflow.refuse(Lane::Data, pid(1));

@@ -1,4 +1,4 @@
-//! The relation of this node to one other: the session, and the operations that wait for answers from there.
+//! The session of this node with one other, and the operations that wait for answers from the other node.
 
 mod admission;
 mod asks;
@@ -53,8 +53,8 @@ pub(crate) struct Port {
     pub(crate) subjects: [String; 2],
 }
 
-/// Receives what arrives from peers, in order: the queue of the delivery. Each of the first three methods returns
-/// whether the receiver must be woken.
+/// Receives what arrives from peers, in order. The queue of the delivery does this. Each of the first three methods
+/// returns whether the receiver must be woken.
 pub(crate) trait Arriving: Send + Sync {
     /// Adds a message of the session with this peer.
     fn item(&self, from: Arc<Peer>, item: Item) -> bool;
@@ -70,9 +70,9 @@ pub(crate) trait Arriving: Send + Sync {
 
 /// Adds what arrives from a peer, and wakes the receiver when dropped, if it must be woken.
 ///
-/// Intended for code that holds the lock of a peer, which the receiver takes first: if it were woken while the lock is
-/// held, it would have to sleep again. So the value is created before the lock is taken, and dropped after it is
-/// released.
+/// Intended for code that holds the lock of a peer. A woken receiver first takes that lock, so if it were woken while
+/// the lock is held, it would have to sleep again. So this value is created before the lock is taken, and dropped after
+/// the lock is released.
 struct WakingArrivals<'a> {
     receiver: &'a dyn Arriving,
     wakes: bool,
@@ -104,7 +104,7 @@ struct PeerState {
     overflow: Overflow,
     /// [`MOST_OWED`], or a limit set by a test.
     most_owed: usize,
-    /// A PID for messages to the node itself and not to a process: no process has it.
+    /// A PID for messages to the node itself rather than to a process. No process has this PID.
     anyone: Pid,
     /// Whether the driver knows that there is something to transmit.
     is_announced: bool,
@@ -125,7 +125,7 @@ enum Phase {
     Over,
 }
 
-/// An item that waits for the session to open, in order.
+/// An item that waits for the session to open. Items wait in order.
 enum AwaitingSession {
     Package(Package),
     Envelope(Lane, Envelope),
@@ -180,8 +180,9 @@ impl Peer {
         }
     }
 
-    /// Transmits a message that was just queued. If nothing else was in flight, transmits at once, which saves a call
-    /// the detour through the driver; otherwise leaves it to the driver, so that many messages share a frame.
+    /// Transmits a message that was just queued. If nothing else was in flight, the message is transmitted at once,
+    /// which saves a call the detour through the driver. Otherwise the driver transmits it, so that many messages share
+    /// a frame.
     fn transmit_queued(&self, mut state: MutexGuard<'_, PeerState>, was_idle: bool) {
         if !was_idle || state.is_announced {
             return self.announce(state);
@@ -202,13 +203,13 @@ impl Peer {
                     frame
                 }
             };
-            // Checked for each frame: the lease may have ended since the last one.
+            // Checked for each frame: the lease may have ended since the previous frame.
             if !self.port.gate.may_send((self.port.clock)()) {
-                // Until the lease is acquired, hellos are repeated; when it is over, so are the sessions.
+                // Before the lease is acquired, hellos are repeated. Once it is over, the sessions are over too.
                 return false;
             }
             let subject = &self.port.subjects[frame.lane as usize];
-            // Publishing under the lock keeps the frames in order, and engines do not block.
+            // Publishing under the lock keeps the frames in order. It is safe because engines do not block.
             if self.port.engine.publish(frame.lane, subject, frame.payload.clone()) == Err(PublishError::Busy) {
                 state.held = Some(frame);
                 return true;
@@ -240,8 +241,8 @@ impl Peer {
     }
 
     /// Passes a frame to the session, and the messages in it to the delivery. Called by the engine, so that a message
-    /// does not wait for the driver, which is notified if there is more to do. Returns the number of replayed frames,
-    /// which is one or zero.
+    /// does not wait for the driver. The driver is notified if there is more to do. Returns the number of replayed
+    /// frames, which is one or zero.
     pub(crate) fn handle(self: &Arc<Self>, payload: Bytes) -> Result<u64, DecodeError> {
         let mut arrivals = self.arrivals();
         let mut state = self.lock();
@@ -279,7 +280,7 @@ impl Peer {
         self.give(state.overflow.room(buffered, limit));
     }
 
-    /// Passes room to the delivery, which may run user wakers.
+    /// Passes room to the delivery. Unlike this code, the delivery may run user wakers.
     fn give(&self, room: Option<Room>) {
         if let Some(room) = room {
             let mut arrivals = self.arrivals();
@@ -337,8 +338,8 @@ impl Peer {
         state.events.pop_front()
     }
 
-    /// Opens the session: sends the waiting messages before later ones. Returns the number of waiting messages that
-    /// could not be sent.
+    /// Opens the session, and sends the waiting messages before any later ones. Returns the number of waiting messages
+    /// that could not be sent.
     pub(crate) fn opened(self: &Arc<Self>, table: &Table) -> u64 {
         let agreement = Arc::new(self.codecs.agree(table));
         let mut returned = 0;

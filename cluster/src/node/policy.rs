@@ -12,9 +12,9 @@
 //! # Execution
 //! A user's closure may block or panic. So it runs in a process of its own on the node's runtime, one request after the
 //! other, and neither the lease nor the messages of others wait for it. At most [`MAX_WAITING`] requests wait; further
-//! ones are refused. An allowed request is executed after the messages that have arrived meanwhile, so a process that
-//! is asked to stop first handles the messages sent to it before the request; if the session with the peer is over by
-//! then, the request is ignored.
+//! ones are refused. An allowed request is executed after the messages that have arrived in the meantime, so a process
+//! that is asked to stop first handles the messages that were sent to it before the request. If the session with the
+//! peer is over by then, the request is ignored.
 
 use crate::node::porter::{Job, Porter};
 use crate::node::view::{Member, View};
@@ -41,7 +41,7 @@ pub enum Ask {
         process: &'static str,
         /// The name of the entry.
         entry: &'static str,
-        /// Whether the process becomes the child of a supervisor of the peer, in which case it ends with the session.
+        /// Whether the process becomes the child of a supervisor of the peer. If so, it ends with the session.
         is_child: bool,
     },
     /// Stops a process.
@@ -62,7 +62,7 @@ pub struct Subject {
     pub pid: Pid,
     /// The name of its type; `None` if the process has ended.
     pub process: Option<&'static str>,
-    /// Whether the requesting peer started it.
+    /// Whether the requesting peer started the process.
     pub is_own: bool,
 }
 
@@ -147,7 +147,7 @@ impl Policy {
         number
     }
 
-    /// Records the started process, which may have ended since.
+    /// Records the started process, which may have ended by now.
     pub(crate) fn started(&self, number: u64, peer: NodeId, pid: Pid) {
         let mut wards = self.wards();
         if let Some(started) = wards.numbers.get_mut(&number) {
@@ -156,7 +156,7 @@ impl Policy {
         }
     }
 
-    /// Removes a start whose process has ended, or that has failed.
+    /// Removes a start that has failed, or whose process has ended.
     pub(crate) fn ended(&self, number: u64) {
         let mut wards = self.wards();
         if let Some(Some(pid)) = wards.numbers.remove(&number) {
@@ -201,7 +201,7 @@ impl Policy {
 }
 
 impl Hearing {
-    /// Runs the user's closure, and then `then`, which is dropped without being called if the node ends first.
+    /// Runs the user's closure, and then `then`. If the node ends first, `then` is dropped without being called.
     pub(crate) fn then(self, then: impl FnOnce(bool) + Send + 'static) {
         let judge = self.judge;
         let job: Job = Box::new(move || {

@@ -1,9 +1,9 @@
 //! The processes that a node of a cluster has in the runtime: they run user code, and watch processes of the node. A
 //! thread of the cluster does neither, since user code may block or panic.
 //!
-//! Each has one task, so that none waits for the code of another: starting processes for other nodes; reporting the
-//! ends of processes that hold names; asking the [policy](crate::node::policy); delivering the directory's messages
-//! to its processes, and reporting their ends; and starting processes by key.
+//! Each porter has one task, so that no task waits for the user code of another: starting processes for other nodes;
+//! reporting the ends of processes that hold names; asking the [policy](crate::node::policy); delivering the
+//! directory's messages to its processes, and reporting their ends; and starting processes by key.
 
 use postroom::prelude::*;
 use std::collections::BTreeSet;

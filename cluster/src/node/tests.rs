@@ -79,7 +79,7 @@ impl Account {
     }
 }
 
-/// A process that records the ends of other processes that it is notified of.
+/// A process that records each end of another process of which it is notified.
 #[process]
 #[derive(Default)]
 struct Observer {
@@ -173,7 +173,7 @@ struct World {
 }
 
 impl World {
-    /// Makes all nodes do what they can.
+    /// Lets all nodes do whatever they can do now.
     fn step(&mut self) {
         // The nodes' time does not advance while a process has something to do: however slow the machine is, the
         // process is finished before a time limit of the nodes expires. Code that blocks its thread does not hold the

@@ -35,8 +35,8 @@ struct TurnGuard {
 }
 
 impl TurnGuard {
-    /// Runs a turn as the thread that the process replaces would: outside of any process, so it is never suspended at a
-    /// full mailbox.
+    /// Runs a turn in the same way as the thread that the process replaces. The turn runs outside any process, so it is
+    /// never suspended at a full mailbox.
     fn turn<R>(&self, turn: impl FnOnce() -> R) -> R {
         let turn = || postroom::block_in_place(|| self.node.enter(turn));
         catch_unwind(AssertUnwindSafe(turn)).unwrap_or_else(|panic| {

@@ -20,12 +20,13 @@ pub struct Member {
     pub id: NodeId,
     /// The name of the node.
     pub name: String,
-    /// Whether there is a session with the node, so that messages get through. Always true of this node while it is a
+    /// Whether there is a session with the node, so that messages get through. Always true for this node while it is a
     /// member.
     pub is_connected: bool,
 }
 
-/// Why a node is not a member of its cluster, though it has not left. It keeps trying to rejoin while it runs.
+/// Why a node is not a member of its cluster, though it has not left. The node keeps trying to rejoin as long as it
+/// runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Outage {
@@ -56,7 +57,7 @@ pub(crate) struct View {
     /// The waits for a change of the state.
     waits: Mutex<Vec<Wait>>,
     names: Mutex<Names>,
-    /// For tests: the number of the driver's turns, and of the peers that it has checked in them.
+    /// For tests: the number of the driver's turns, and the number of its checks of peers.
     #[cfg(test)]
     work: [AtomicU64; 2],
 }
@@ -70,7 +71,8 @@ pub(crate) struct ViewState {
     pub(crate) outage: Option<Outage>,
     /// The problem that currently keeps this node from the broker, while it is not a member.
     pub(crate) obstacle: Option<String>,
-    /// Set if this node will never be a member again: `None` if it has left, or the refusal of its first join.
+    /// Set if this node will never be a member again. The inner value is the refusal of its first join, or `None` if it
+    /// has left.
     pub(crate) is_over: Option<Option<JoinRefusal>>,
     /// All nodes with known records. If several have the same name, users see the [latest](Self::latest).
     pub(crate) members: BTreeMap<NodeId, Member>,
@@ -104,8 +106,8 @@ impl ViewState {
         self.own = None;
     }
 
-    /// Returns the members, at most one per name: the one that joined last. An older member of the same name, or of
-    /// this node's name, is left over from a restarted node until its loss is noticed.
+    /// Returns the members, at most one per name: the one that joined last. An older member with the same name, or with
+    /// this node's name, is left over from a node that was restarted since. Its loss has not been noticed yet.
     pub(crate) fn latest(&self) -> Vec<&Member> {
         let mut latest: BTreeMap<&str, (Revision, &Member)> = BTreeMap::new();
         for member in self.members.values() {
@@ -144,7 +146,7 @@ impl View {
         self.work[1].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of turns of the driver, and how often it has checked a peer in them.
+    /// Returns the number of turns of the driver, and how many times it has checked a peer.
     #[cfg(test)]
     pub(crate) fn work(&self) -> [u64; 2] {
         [0, 1].map(|at| self.work[at].load(Ordering::Relaxed))
@@ -185,7 +187,7 @@ impl View {
             over.extend(answer);
             !is_over
         });
-        // Not under the lock: the answers may run user code.
+        // Called outside the lock, since the answers may run user code.
         over.into_iter().for_each(|answer| answer());
     }
 
@@ -194,7 +196,7 @@ impl View {
         self.waits().iter().map(|wait| wait.until).min()
     }
 
-    /// Drops all waits, which answers them: nothing can end them any more.
+    /// Drops all waits, which answers them. Nothing else can end them any more.
     pub(super) fn end_waits(&self) {
         let waits = std::mem::take(&mut *self.waits());
         drop(waits);

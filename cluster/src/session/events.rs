@@ -20,7 +20,7 @@ pub enum SessionEvent {
     Slow(Pid),
     /// A slow process has caught up.
     Fast(Pid),
-    /// An answer from the peer is overdue: it may be down. Reported once per silence.
+    /// An answer from the peer is overdue: the peer may be down. Reported once per silence.
     Suspect,
     /// The session is over. This is the last event.
     Ended(SessionEnd),

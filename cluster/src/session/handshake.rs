@@ -32,7 +32,7 @@ impl Repeated {
         self.wait = Duration::ZERO;
     }
 
-    /// Returns whether the frame has to be sent now; if so, assumes that the caller sends it.
+    /// Returns whether the frame has to be sent now. If so, it then counts as sent.
     pub(super) fn take(&mut self, now: Moment) -> bool {
         if !std::mem::take(&mut self.due) {
             return false;

@@ -29,7 +29,7 @@ pub(super) struct Incoming {
     held: u64,
     /// The total credit that has been announced to the peer.
     granted: u64,
-    /// The gap that has been reported to the peer.
+    /// The number of the missing parcel that was last reported to the peer as a gap.
     told_gap: Option<u64>,
     nack: bool,
     ack_now: bool,
@@ -67,12 +67,12 @@ impl Incoming {
         }
     }
 
-    /// Accepts the parcels of a segment that are next in order. Returns whether all parcels of the segment had been
-    /// accepted before or, as an error, how the peer has broken the protocol.
+    /// Accepts the parcels of a segment that are next in order. Returns true if all parcels of the segment had been
+    /// accepted before. The error says how the peer has broken the protocol.
     pub(super) fn on_segment(&mut self, now: Moment, segment: Segment) -> Result<bool, &'static str> {
         let after = segment.first + segment.parcels.len() as u64;
         let is_repeated = !segment.parcels.is_empty() && after <= self.expected;
-        // The peer asks for an answer, or has missed an acknowledgement.
+        // Whether the peer asks for an answer, or has missed an acknowledgement.
         let mut answer = segment.ask;
         for (number, parcel) in (segment.first..).zip(segment.parcels) {
             if number < self.expected {
@@ -155,7 +155,7 @@ impl Incoming {
     pub(super) fn release(&mut self, cost: u64) {
         self.held = self.held.checked_sub(cost).expect("each item is released once");
         // Once a quarter of the window has been released, the peer may have stopped for lack of credit, so it is
-        // notified at once; it learns of smaller releases with the next acknowledgement.
+        // notified at once. It learns of smaller releases with the next acknowledgement.
         self.ack_now |= self.credit() - self.granted >= self.limits.window / 4;
     }
 
@@ -174,8 +174,8 @@ impl Incoming {
         self.ack_now = true;
     }
 
-    /// Returns the fields of a segment about this half: the number before which all parcels have arrived, the credit,
-    /// and whether there is a gap.
+    /// Returns what a segment says about this half: the number before which all parcels have arrived, the credit, and
+    /// whether there is a gap.
     pub(super) fn acknowledge(&mut self) -> (u64, u64, bool) {
         self.granted = self.credit();
         (self.ack_now, self.ack_at, self.unacked) = (false, None, 0);
@@ -194,7 +194,7 @@ impl Incoming {
         !self.ready.is_empty()
     }
 
-    /// Returns the cost of all parcels that wait here or have not been released.
+    /// Returns the cost of all parcels that have not been released, including those of an incomplete message.
     pub(super) fn held(&self) -> u64 {
         self.held + self.cost_of_message
     }
@@ -212,7 +212,7 @@ mod tests {
         Moment::after_start(Duration::from_millis(millis))
     }
 
-    /// Returns a segment of messages of 36 bytes that contain the number of their parcel. Each costs 100.
+    /// Returns a segment of 36-byte messages. Each is filled with the number of its parcel, and costs 100.
     fn segment(numbers: std::ops::Range<u64>) -> Segment {
         let parcels =
             numbers.clone().map(|number| Parcel::Piece { last: true, bytes: vec![number as u8; 36].into() }).collect();

@@ -58,9 +58,9 @@ pub struct Session {
     incoming: [Incoming; 2],
     /// Processes of the peer that have fallen behind.
     slow: BTreeSet<Pid>,
-    /// Processes of this node that the peer knows, or will know, to have fallen behind.
+    /// Processes of this node that have fallen behind. The peer knows of them, or will be told.
     told_slow: BTreeSet<Pid>,
-    /// Notices that are not queued yet: whether a process is slow, by process. Only the latest state is kept.
+    /// Notices that are not queued yet: for each process, whether it is slow. Only the latest state is kept.
     notices: BTreeMap<Pid, bool>,
     /// Whether the peer has confirmed that this side leaves; `None` if this side does not leave.
     leaving: Option<bool>,
@@ -78,11 +78,11 @@ pub struct Session {
     events: VecDeque<SessionEvent>,
     end: Option<SessionEnd>,
     end_reported: bool,
-    /// The answer to frames from the peer after the end.
+    /// The answer to frames from the peer that arrive after the end.
     parting: EndCode,
     /// Number of messages of the data lane that were not acknowledged at the end.
     unconfirmed: u64,
-    /// Number of frames that were repeated, or from an earlier session.
+    /// Number of frames that were repeated, or that belong to an earlier session.
     replayed: u64,
 }
 
@@ -97,7 +97,7 @@ pub struct Transmit {
 
 impl Session {
     /// Begins a session with the node whose record in the store has revision `peer`. `local` must be greater than the
-    /// epochs of all earlier sessions of this node with that one.
+    /// epochs of all earlier sessions of this node with that node.
     ///
     /// # Panics
     /// If a window is too small for a parcel.
@@ -171,7 +171,7 @@ impl Session {
     /// Handles a frame from the peer. The caller knows its sender from the subject.
     ///
     /// # Errors
-    /// If the payload is not a valid frame, which then changes nothing. A frame of another major version ends a
+    /// If the payload is not a valid frame. Such a payload changes nothing. A frame of another major version ends a
     /// session that is not open: [`SessionEnd::Version`].
     pub fn handle(&mut self, now: Moment, payload: Bytes) -> Result<(), DecodeError> {
         let frame = match Frame::decode(payload) {
@@ -206,8 +206,8 @@ impl Session {
                     Body::Hello(_) | Body::End(_) => unreachable!("they are handled above"),
                 }
             }
-            // A frame of another session. If the peer takes this session for an earlier one of this node, a hello is
-            // already on its way to the peer.
+            // This is a frame of another session. If the peer takes this session for an earlier one of this node, a
+            // hello is already on its way to the peer.
             _ => {
                 let is_earlier = self.handshake.remote().is_some_and(|remote| from < remote)
                     || to.is_some_and(|to| to < self.handshake.local());
@@ -228,7 +228,8 @@ impl Session {
                     return;
                 }
                 if greeting == Greeting::Unknown {
-                    // Not counted as an answer: if the peer never learns this side's epoch, the session has to end.
+                    // This does not count as an answer: if the peer never learns this side's epoch, the session has to
+                    // end.
                     self.hello.send_now();
                 } else {
                     self.heard(now);
@@ -240,7 +241,7 @@ impl Session {
         }
     }
 
-    /// Records that the peer knows this side, which opens the session.
+    /// Records that the peer knows this side. That opens the session.
     fn confirm(&mut self) {
         let Some(hello) = self.handshake.confirm() else { return };
         for (outgoing, credit) in self.outgoing.iter_mut().zip(hello.credit) {
@@ -290,7 +291,7 @@ impl Session {
         }
     }
 
-    /// Returns whether the peer leaves, and everything that it sent has arrived.
+    /// Returns true if the peer leaves and everything that it sent has arrived.
     fn has_all(&self) -> bool {
         self.peer_finals
             .is_some_and(|finals| self.incoming.iter().zip(finals).all(|(half, end)| half.expected() == end))
@@ -339,7 +340,7 @@ impl Session {
     /// Returns the next frame to publish.
     ///
     /// The frame counts as sent. If the engine is busy, keep the frame and publish it before the next one: dropping it
-    /// loses no message, but delays it.
+    /// would lose no message, but would delay some.
     pub fn poll_transmit(&mut self, now: Moment) -> Option<Transmit> {
         if let Some((code, to)) = self.farewell.take() {
             return Some(self.transmit_to(Some(to), Lane::Control, Body::End(code)));
@@ -363,8 +364,8 @@ impl Session {
         [Lane::Control, Lane::Data].into_iter().find_map(|lane| self.segment(now, lane))
     }
 
-    /// Queues notices while the queue has room. The others wait outside it, at most one per process, so their number
-    /// is bounded.
+    /// Queues notices while the queue has room. The remaining notices wait outside the queue, at most one per process,
+    /// so their number is bounded.
     fn queue_notices(&mut self) {
         let outgoing = &mut self.outgoing[index(Lane::Control)];
         // Nothing is queued after a goodbye.
@@ -399,13 +400,14 @@ impl Session {
         Transmit { lane, payload: Frame { from: self.handshake.local(), to, body }.encode() }
     }
 
-    /// Returns the next message from the peer, those of the control lane first. It must be [released](Self::release).
+    /// Returns the next message from the peer. Messages of the control lane come first. Each message must be
+    /// [released](Self::release).
     pub fn poll_item(&mut self) -> Option<Item> {
         let [data, control] = &mut self.incoming;
         control.next_item().or_else(|| data.next_item())
     }
 
-    /// Returns the credit that an item of this lane occupied to the peer: the message has been delivered, or is
+    /// Gives the peer back the credit that an item of this lane occupied, because the message has been delivered, or is
     /// stored where another limit applies.
     ///
     /// # Panics
@@ -565,7 +567,7 @@ impl Session {
         self.config.limits(lane).message
     }
 
-    /// Returns this side's epoch and the peer's revision. No other session with this peer has the same two.
+    /// Returns this side's epoch and the peer's revision. No other session with this peer has the same pair.
     pub fn identity(&self) -> (Epoch, Revision) {
         (self.handshake.local(), self.handshake.peer())
     }
@@ -577,8 +579,8 @@ impl Session {
     }
 }
 
-/// Returns the answer to a frame from a node with which there is no session: it tells the node that its session is
-/// over. Returns `None` for frames that need no answer, and for invalid frames.
+/// Returns the answer to a frame from a node with which there is no session. The answer tells the node that its session
+/// is over. Returns `None` for frames that need no answer, and for invalid frames.
 pub fn refusal(payload: Bytes) -> Option<Transmit> {
     let Frame { from, to, body } = Frame::decode(payload).ok()?;
     if matches!(body, Body::End(_)) {

@@ -18,11 +18,12 @@
 //!
 //! * **hello.** Each side sends its epoch, its versions, its first credit and its table of messages repeatedly (after
 //!   200 ms, doubling up to 2 s) until it knows that the peer has received them. A hello contains the peer's epoch if
-//!   it is known. A hello without the receiver's epoch is answered with a hello, one with it with an acknowledgement.
+//!   it is known. A hello without the receiver's epoch is answered with a hello. A hello with it is answered with an
+//!   acknowledgement.
 //! * **confirm.** A side is *open* when it has received a frame with both epochs. Until then it sends nothing but
 //!   hellos, so no message can belong to half a session. A hello with an older epoch is ignored. One with a newer epoch
-//!   means that the peer has begun a new session: before this session is open, it replaces the peer's epoch;
-//!   afterwards, it ends the session.
+//!   means that the peer has begun a new session: before this session is open, the newer epoch replaces the peer's
+//!   earlier one; afterwards, such a hello ends the session.
 //! * **send.** A message is cut into parcels of at most 64 KiB. Parcels, not frames, are numbered, per lane, so that
 //!   they can be sent again in other frames. At most a window of them is in flight without an acknowledgement.
 //! * **acknowledge.** The receiver reports which parcel it expects next: in segments that it sends anyway, after 10 ms,
@@ -55,10 +56,10 @@
 //! 3. *Both sides are notified*: a side that has ended answers only with the end, so the other side receives the end,
 //!    or nothing, within [`KEEPALIVE`] + [`END_AFTER`]: 20 s.
 //! 4. *Bounded memory*, per lane: the sender's queue is at most [`LaneLimits::queue`], or one message. The receiver
-//!    holds at most [`LaneLimits::window`] and one message, whose parts return their credit before it is complete.
-//!    The buffer in which it is assembled may be twice as long as the message.
+//!    holds at most [`LaneLimits::window`] and one message, since the parts of a message return their credit before the
+//!    message is complete. The buffer in which a message is assembled may be twice as long as the message.
 //! 5. *One slow process stops no other*, provided that the caller releases the messages that it stores for a slow
-//!    one.
+//!    process.
 //! 6. [`SessionEvent::Ended`] is reported once, after all messages and events of the session.
 //!
 //! # Limits
@@ -94,8 +95,8 @@ use crate::frame::Epoch;
 
 /// The cost of a parcel in addition to its length: about its memory overhead.
 pub const PARCEL_COST: u64 = 64;
-/// Maximum number of processes of a peer that are slow at a time. Further ones are not reported as slow, and only the
-/// credit bounds memory.
+/// Maximum number of processes of a peer that are slow at a time. Further processes are not reported as slow, and only
+/// the credit bounds the memory for their messages.
 pub const MAX_SLOW: usize = 4_096;
 /// The duration of silence after which a session asks the peer for a sign of life.
 pub const KEEPALIVE: Duration = Duration::from_secs(5);
@@ -110,8 +111,8 @@ pub const LINGER: Duration = Duration::from_secs(3);
 /// breaks the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneLimits {
-    /// The most that may be in flight without acknowledgement, and that may wait at the receiver; at least the cost
-    /// of the longest parcel.
+    /// The most that may be in flight without acknowledgement, and the most that may wait at the receiver. This must be
+    /// at least the cost of the longest parcel.
     pub window: u64,
     /// The most that may wait at the sender, to be sent or acknowledged.
     pub queue: u64,

@@ -26,7 +26,7 @@ pub(super) struct World {
     pub(super) now: Moment,
     pub(super) random: Random,
     pub(super) faults: Faults,
-    /// Whether frames from this node to the other are lost.
+    /// Whether frames from each node to the other are lost.
     pub(super) cut: [bool; 2],
     pub(super) nodes: [Node; 2],
     /// The logs of all sessions so far.
@@ -48,7 +48,7 @@ pub(super) struct Node {
     pub(super) paused_until: Moment,
     /// The frames that arrived during a pause.
     waiting: VecDeque<Bytes>,
-    /// Whether the node never releases items, as for a slow process.
+    /// Whether the node releases no items, as if its processes were slow.
     pub(super) hoards: bool,
     unreleased: Vec<(Lane, u64)>,
     pub(super) told_slow: BTreeSet<Pid>,
@@ -62,7 +62,7 @@ pub(super) struct Log {
     sent: [u64; 2],
     /// Number of messages received, by lane.
     received: [u64; 2],
-    /// The epoch of the peer's session whose messages it has received.
+    /// The epoch of the peer's session from which this session has received messages.
     from: Option<Epoch>,
     pub(super) opened: bool,
     pub(super) end: Option<SessionEnd>,
@@ -331,8 +331,8 @@ impl World {
                     "said to be delivered, and was not"
                 );
             }
-            // If one side was notified of the end, so was the other. Otherwise the other would by now have a session
-            // with a newer one, which the assertion `messages of two sessions in one` would have found.
+            // If one side was notified of the end, so was the other. Otherwise the other would by now communicate with
+            // a newer session, which the assertion `messages of two sessions in one` would have found.
             if let Some(receiver) = receivers.first()
                 && (sender.is_over() || receiver.is_over())
             {

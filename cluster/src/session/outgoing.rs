@@ -34,15 +34,15 @@ pub(super) struct Outgoing {
     in_flight: u64,
     /// The total cost that the peer allows.
     credit: u64,
-    /// The parcel to which this side has rewound on the notice of a gap. Copies of the notice are ignored.
+    /// The parcel to which this side has rewound after the notice of a gap. Copies of the notice are ignored.
     rewound_to: Option<u64>,
     /// When to send again, or to ask for credit.
     resend_at: Option<Moment>,
     /// The number of waits that have passed since a round trip was measured. A round trip that has become longer than
     /// the wait can only be measured if the wait for one parcel grows long enough.
     attempts: u32,
-    /// Whether a wait has passed without progress. Then one segment is sent before all others, which may have
-    /// arrived.
+    /// Whether a wait has passed without progress. If so, one segment is sent before all others, since the others may
+    /// have arrived.
     is_trying: bool,
     round_trip: RoundTrip,
     /// The time since which an acknowledgement has been missing.
@@ -141,7 +141,7 @@ impl Outgoing {
         (in_flight <= self.limits.window || self.in_flight == 0) && self.acked_cost + in_flight <= self.credit
     }
 
-    /// Returns whether all other segments wait for one in flight.
+    /// Returns whether all other segments wait for the one in flight.
     fn is_waiting(&self) -> bool {
         self.is_trying && self.in_flight > 0
     }
@@ -212,7 +212,8 @@ impl Outgoing {
         if self.sent > self.acked {
             self.rewind();
             self.is_trying = true;
-            // A notice of the same gap counts again: the parcels sent after the last one were lost too.
+            // A notice of the same gap counts again: the parcels that were sent after the previous notice were lost
+            // too.
             self.rewound_to = None;
         } else if !self.queue.is_empty() {
             self.ask = true;
@@ -456,7 +457,7 @@ mod tests {
     fn a_long_message_is_cut_and_queued_as_a_whole_or_not_at_all() {
         let mut out = Outgoing::new(LaneLimits { window: 1 << 20, queue: 200_000, message: 300_000 });
         out.allow(u64::MAX);
-        // Longer than the queue, but the queue is empty.
+        // The message is longer than the queue may be, but it is accepted because the queue is empty.
         out.push(vec![0; 300_000].into()).ok().unwrap();
         assert_eq!(out.queued, message_cost(300_000));
         let lengths = |out: &Outgoing| -> Vec<_> {

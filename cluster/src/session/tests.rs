@@ -1,4 +1,4 @@
-//! Sessions between two nodes: each guarantee by an example, and all of them under random faults.
+//! Sessions between two nodes. Each guarantee is tested by an example, and all of them under random faults.
 
 use super::network::{Faults, Log, World, pid, small};
 use super::*;
@@ -30,7 +30,7 @@ fn end(log: &Log) -> Option<SessionEnd> {
     log.end.clone()
 }
 
-/// Returns the ends of all sessions of both nodes.
+/// Returns how all sessions of both nodes have ended.
 fn ends(world: &World) -> Vec<Option<SessionEnd>> {
     world.logs.iter().map(end).collect()
 }
@@ -102,7 +102,8 @@ fn sessions_keep_their_promises_whatever_the_broker_does() {
     }
 }
 
-/// The random faults reach all ends except those of a broken protocol.
+/// The random faults must cause each of these kinds of end. Violations, version errors and stalls have tests of their
+/// own.
 #[test]
 fn random_faults_reach_every_kind_of_end() {
     let mut seen = std::collections::BTreeSet::new();
@@ -298,7 +299,7 @@ fn epoch(revision: u64, count: u32) -> Epoch {
     Epoch::new(Revision(revision), count).unwrap()
 }
 
-/// Returns a session of the node with revision 1, whose peer has revision 2. It is not connected to anything.
+/// Returns a session of a node with revision 1 and a peer with revision 2. The session is not connected to anything.
 fn alone() -> Session {
     Session::new(Config::default(), epoch(1, 0), Revision(2), Table::default(), Moment::START)
 }
@@ -328,7 +329,7 @@ fn segment(lane: Lane, ack: u64, first: u64, parcels: Vec<Parcel>) -> Body {
     Body::Segment(crate::frame::Segment { lane, nack: false, ask: false, ack, credit, first, parcels })
 }
 
-/// Lets a session wait for a silent peer, until `until` or its end. Returns its events with their times.
+/// Lets a session wait for a silent peer, until `until` or until the session ends. Returns its events with their times.
 fn wait_in_silence(session: &mut Session, from: Moment, until: Moment) -> Vec<(Duration, SessionEvent)> {
     let mut seen = Vec::new();
     transmits(session, from);
@@ -492,7 +493,7 @@ fn a_broken_protocol_ends_the_session_and_is_told() {
         [Body::Goodbye([0, 1]), segment(Lane::Data, 0, 0, vec![Parcel::Piece { last: true, bytes: Bytes::new() }])]
     {
         let mut session = alone_and_open();
-        // One parcel of the control lane has not arrived.
+        // Two parcels of the control lane have not arrived.
         session.handle(Moment::START, from_peer(Some(epoch(1, 0)), Body::Goodbye([0, 2]))).unwrap();
         session.handle(Moment::START, from_peer(Some(epoch(1, 0)), second)).unwrap();
         session.poll_item().into_iter().for_each(|item| session.release(item.lane, item.cost));
@@ -568,7 +569,7 @@ fn a_session_that_is_over_answers_with_its_end_and_sends_nothing_else() {
     let frames = transmits(&mut session, Moment::START);
     assert!(matches!(frames[..], [Frame { body: Body::End(EndCode::Aborted), .. }]), "{frames:?}");
     assert!(matches!(session.send(Lane::Data, pid(1), Bytes::new()), Err(SendError::Closed(_))));
-    // The peer has not received the end, and sends a message; after the next end, both are silent.
+    // The peer has not received the end, and sends another frame. After the next end, both are silent.
     session.handle(Moment::START, from_peer(Some(epoch(1, 0)), segment(Lane::Data, 0, 0, vec![]))).unwrap();
     let frames = transmits(&mut session, Moment::START);
     assert!(matches!(frames[..], [Frame { body: Body::End(EndCode::Aborted), .. }]), "{frames:?}");

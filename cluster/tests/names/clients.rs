@@ -1,4 +1,4 @@
-//! Clients of names on three nodes, and the faults that the nodes meet meanwhile, over any broker.
+//! Clients of names on three nodes, and the faults that the nodes meet in the meantime, over any broker.
 
 use crate::history::{Book, Guard, Totals};
 use postroom::prelude::*;
@@ -40,7 +40,7 @@ impl Dice {
 
 /// The broker through which the nodes of a test communicate.
 pub(crate) trait Site {
-    /// Joins as a node. Returns its connection too.
+    /// Joins as a node. Also returns the connection of that node.
     fn join(&self, runtime: &Runtime, builder: Builder) -> (Cluster, Box<dyn Line>);
 }
 
@@ -160,8 +160,8 @@ fn rounds() -> usize {
     std::env::var("POSTROOM_NAMES_ROUNDS").map_or(0, |rounds| rounds.parse().unwrap())
 }
 
-/// Checks that names are linearizable and that no guarded write is lost: in a run of a second with short faults, and in
-/// `POSTROOM_NAMES_ROUNDS` long ones.
+/// Checks that names are linearizable and that no guarded write is lost: in a run of about a second with short faults,
+/// and in `POSTROOM_NAMES_ROUNDS` long runs.
 pub(crate) fn check_names(site: &dyn Site) {
     let book = Book::new("short", 24, Guard::Token);
     let totals = use_names(site, &book, 100, Duration::from_millis(4), |nodes| short_faults(&book, nodes));

@@ -35,7 +35,7 @@ struct History {
     granted: BTreeMap<Token, Granted>,
     /// Registrations whose answer was lost, and whether the name may be free again.
     doubtful: BTreeMap<Pid, bool>,
-    /// The token that each node has looked up last.
+    /// The token that each node has looked up most recently.
     seen: BTreeMap<NodeId, Token>,
     looked_up: Vec<(Pid, Token)>,
     store: Store,
@@ -113,7 +113,7 @@ impl Store {
 }
 
 impl Book {
-    /// Returns a book whose names begin with `prefix`, which no other book has.
+    /// Returns a book whose names begin with `prefix`. No other book may have this prefix.
     pub(crate) fn new(prefix: &str, names: usize, guard: Guard) -> Self {
         let names = (0..names).map(|_| Mutex::default()).collect();
         Self { names, guard, faulty: Mutex::default(), prefix: prefix.into() }
@@ -150,8 +150,8 @@ impl Book {
                 history.returns(caller, Outcome::Taken(holder))
             }
             Err(RegisterError::Unavailable { .. }) => history.returns(caller, Outcome::Nothing),
-            // In the history, the operation never returns: there may be an entry, or there was one for a moment, which
-            // others may have seen.
+            // In the history, the operation never returns. There may be an entry, or there may have been one for a
+            // moment, and others may have seen it.
             Err(RegisterError::Unknown { .. } | RegisterError::Ended { .. } | RegisterError::NotAMember) => {
                 let may_be_free = !pid.is_alive() || is_faulty();
                 *history.doubtful.entry(pid).or_default() |= may_be_free;
@@ -207,7 +207,7 @@ impl Book {
         self.names.iter().for_each(|history| history.lock().unwrap().may_be_free(|pid| pid.node() == node));
     }
 
-    /// Returns the faults of the histories, and their totals.
+    /// Returns what is wrong with the histories, and their totals.
     pub(crate) fn check(&self) -> (Vec<String>, Totals) {
         let (mut wrong, mut totals) = (Vec::new(), Totals::default());
         for (number, history) in self.names.iter().enumerate() {

@@ -64,7 +64,7 @@ fn names_are_linearizable_and_guarded_writes_are_not_lost() {
 }
 
 /// Makes a name pass on while its holder lives: its entry is deleted behind the nodes' back. Both holders write.
-/// Returns the faults that the checks find.
+/// Returns what the checks find to be wrong.
 fn given_away_early(guard: Guard) -> Vec<String> {
     let broker = Broker::new();
     let rogue = broker.connect();

@@ -15,8 +15,8 @@ pub(crate) struct Name {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    /// A registration, with the holders that may have lost the name by the end of the history: it is not known when a
-    /// registration without an answer takes effect.
+    /// A registration, with the holders that may have lost the name by the end of the history. It needs them because it
+    /// is not known when a registration without an answer takes effect.
     Register(Pid, Arc<OnceLock<PerhapsFree>>),
     Release(Pid),
 }

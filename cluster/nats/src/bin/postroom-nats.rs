@@ -24,7 +24,7 @@ Files that are there already are not written over. Each node takes its own secre
   Nats::at(\"tls://nats.example:4222\").nkey(std::fs::read_to_string(\"eu-1.nk\")?.trim())
 ";
 
-/// An error in the arguments, or why the files were not written.
+/// An error in the arguments, or the reason why the files were not written.
 #[derive(Debug, thiserror::Error)]
 enum ToolError {
     #[error("there is no command; it is `postroom-nats keys`")]

@@ -60,11 +60,12 @@ impl Attacker {
     }
 }
 
-/// The time in which the server must not answer. If the server is slower, a test passes although it should fail.
+/// The time for which a test waits to see that the server does not answer. If the server answers later, the test passes
+/// although it should fail.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The server delivers to any subject that a consumer names, and checks no permission. The delivered messages have
-/// another subject, or are heartbeats. They reach only subscriptions without wildcards; those of nodes have
+/// another subject, or are heartbeats. They reach only subscriptions without wildcards; the subscriptions of nodes have
 /// wildcards.
 #[test]
 fn what_a_consumer_delivers_is_no_frame() {
@@ -111,7 +112,7 @@ fn what_a_consumer_delivers_is_no_lease() {
     for subject in ["$KV.bank_leases.eu-1.1", "$KV.bank_nodes.eu-1.1.eu-1"] {
         let _ = attacker.deliver("names", subject);
     }
-    // These writes follow everything that the consumers have delivered, since the consumers were created before.
+    // These writes follow everything that the consumers have delivered, since the consumers were created before them.
     create(&one, Bucket::Leases, "eu-1.2", "last").unwrap();
     create(&one, Bucket::Nodes, "eu-1.2", "last").unwrap();
     for (bucket, changes, revision) in [(Bucket::Leases, leases, lease), (Bucket::Nodes, nodes, record)] {
@@ -125,8 +126,8 @@ fn what_a_consumer_delivers_is_no_lease() {
     }
 }
 
-/// A node answers a probe on the subject that the asker chooses. The asker must not be able to make it publish where
-/// only the node itself may publish.
+/// A node answers a probe on the subject that the asker chooses. The asker must not be able to make the node publish
+/// where only the node itself may publish.
 #[test]
 fn no_node_publishes_for_another() {
     let Some(secured) = Secured::start(&["eu-1", "eu-2"]) else { return };

@@ -37,7 +37,7 @@ impl Certificates {
         let root = certificate("authority", &authority, &authority, &is_authority);
         let leaf = certificate("server", &server, &authority, &extension(ALTERNATIVE_NAME, &address));
         let (_, seed) = decode_seed(&server.seed().unwrap()).unwrap();
-        // A nested string: the outer one is part of PKCS 8.
+        // A nested string: the outer string is part of PKCS 8.
         let key = der(OCTET_STRING, &[&der(OCTET_STRING, &[&seed])]);
         let key = der(SEQUENCE, &[&[INTEGER, 1, 0], &der(SEQUENCE, &[ED25519]), &key]);
         let this = Self { folder };

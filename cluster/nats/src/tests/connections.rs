@@ -143,8 +143,8 @@ fn what_was_asked_of_one_connection_is_not_done_by_the_next() {
         drop(sender);
         let unknown: Vec<_> = answers.iter().filter(|(_, result)| *result == Err(StoreError::Unknown)).collect();
         wait_until_down(&here);
-        // By then, the server has read everything from the broken connections and has written it, so this write comes
-        // after it.
+        // By then, the server has read and written everything that came over the broken connections, so this write
+        // comes after all of that.
         wait_until(|| server.connections() == 2);
         create(&there, Bucket::Names, &format!("r{round}fence"), "value").unwrap();
         let before: Vec<_> = unknown.iter().map(|(key, _)| get(&there, Bucket::Names, key).unwrap()).collect();
@@ -156,8 +156,8 @@ fn what_was_asked_of_one_connection_is_not_done_by_the_next() {
     }
 }
 
-/// Bulk in one lane does not delay the other, at the sender or at the receiver: while none of it gets through,
-/// messages and probes of the other lane do.
+/// Bulk data in one lane delays the other lane neither at the sender nor at the receiver. While no bulk data gets
+/// through, messages and probes of the other lane do.
 #[test]
 fn bulk_does_not_delay_the_control_lane() {
     let Some(server) = Server::start() else { return };
@@ -168,8 +168,8 @@ fn bulk_does_not_delay_the_control_lane() {
         let (control, _control) = subscribe(&there, Lane::Control, "control");
         proxies[held].hold(Lane::Data);
         let long = Bytes::from(vec![0; 1 << 20]);
-        // Publishes until no more is accepted. If this takes long, the connection counts as broken, which is fine
-        // too.
+        // Publishes until no more is accepted. If this takes a long time, the connection counts as broken, which is
+        // fine too.
         let sent = (0..most).take_while(|_| here.publish(Lane::Data, "bulk", long.clone()).is_ok()).count();
         assert!(sent > 0);
         wait_until(|| {
@@ -223,7 +223,7 @@ fn messages_that_wait_are_bounded() {
 /// A callback that returns at once is fast enough for any number of messages that have accumulated in the connection.
 #[test]
 fn a_flood_is_received_whole() {
-    // Otherwise the server would give up a connection that it cannot write to.
+    // Without this deadline, the server would give up a connection that it cannot write to.
     let Some(server) = Server::with(&["-js"], "write_deadline: \"5m\"") else { return };
     let (here, there) = (connect(server.nats()), connect(server.nats()));
     let (messages, _subscription) = subscribe(&here, Lane::Data, "flood");
@@ -276,7 +276,8 @@ fn a_slow_callback_loses_messages_of_its_own_and_no_others() {
     assert_eq!((slow.counts().connections, quick.counts().dropped), (2, 0));
 }
 
-/// The calculation at the head of the [crate](crate), with the server's delay computed from the server's own rules.
+/// Checks the calculation at the head of the [crate](crate). The server's delay is computed from the server's own
+/// rules.
 #[test]
 fn a_silent_network_is_heard_within_six_seconds() {
     // The server checks every `ping_interval`, and closes the connection at the third check without a sign of life.
@@ -286,7 +287,8 @@ fn a_silent_network_is_heard_within_six_seconds() {
     assert!(given_up + PROBE_TIMEOUT + PROBE_AGAIN + GRACE < Duration::from_secs(6));
 }
 
-/// The error of a failed join lists each server that was tried, and why there is no connection. This needs no server.
+/// The error of a failed join lists each server that was tried, and why there is no connection. This test needs no
+/// server.
 #[test]
 fn a_join_without_a_server_says_which_were_tried_and_why_in_vain() {
     let listeners = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());

@@ -163,7 +163,7 @@ fn what_was_asked_of_a_dropped_engine_is_answered_once() {
     all_are_closed(pending);
 }
 
-/// A callback may own the last reference to the engine, which is then dropped on the engine's own thread.
+/// A callback may own the last reference to the engine. In that case the engine is dropped on its own thread.
 #[test]
 fn an_engine_may_be_dropped_by_its_own_callback() {
     let Some(server) = Server::start() else { return };
@@ -190,10 +190,10 @@ fn what_was_published_before_the_engine_was_dropped_is_sent() {
     let Some(server) = Server::start() else { return };
     let here = connect(server.nats());
     let (messages, _subscription) = subscribe(&here, Lane::Data, "goodbye");
-    // Many messages, and more bytes than are written at once.
+    // First many messages, and then more bytes than are written at once.
     for (count, length) in [(1_000_u32, 4), (15, 1 << 20)] {
         let there = connect(server.nats());
-        // Blocks the engine, so that all of them are still queued when it is dropped.
+        // Blocks the engine, so that all messages are still queued when it is dropped.
         let blocked = block(&there);
         for number in 0..count {
             let mut payload = number.to_be_bytes().to_vec();

@@ -1,8 +1,8 @@
 //! The engine on a real server: the contract of engines, and failures of the server, the network or a callback.
 //!
-//! Each test starts its own server ([`server`]). No test depends on speed: each waits until something has happened,
-//! for a minute at most. `nightly` contains the tests with several servers and with stopped servers, which `.ci/run`
-//! leaves out.
+//! Each test starts its own server ([`server`]). No test depends on speed: each waits until something has happened, for
+//! a minute at most. `nightly` contains the tests with several servers and with stopped servers; `.ci/run` leaves them
+//! out.
 
 mod attacks;
 mod certificates;

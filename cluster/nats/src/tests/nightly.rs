@@ -19,8 +19,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Repeats until a write was in flight twice when the server stopped. On a machine that stalls for seconds the
-/// connection may be given up before anything is asked.
+/// Repeats until the server has stopped twice while a write was in flight. On a machine that stalls for seconds, the
+/// connection may be given up before the write is sent; such a round does not count.
 #[test]
 fn a_server_that_stops_is_given_up_and_found_again() {
     let Some(server) = Server::start() else { return };
@@ -125,7 +125,7 @@ fn the_store_survives_the_loss_of_its_leaders() {
         there.wait(GUARD).unwrap();
         reaches(&there, "again", &messages);
     }
-    // Without a resync between them, the changes have no gaps; in any case the last one arrives.
+    // Unless there is a resync between them, the changes arrive in order. Either way, the last change arrives.
     let mut seen = None;
     while seen != Some(last) {
         match next(&changes) {
@@ -140,14 +140,14 @@ fn the_store_survives_the_loss_of_its_leaders() {
     }
 }
 
-/// Like the test that `.ci/run` runs, but repeated so often that each engine is the first to reconnect in some
-/// rounds.
+/// Like the test that `.ci/run` runs, but with so many rounds that each engine is the first to reconnect in some of
+/// them.
 #[test]
 fn revisions_grow_from_one_store_to_the_next_each_time() {
     super::replaced::check_that_revisions_grow(10);
 }
 
-/// This takes as long as tombstones are kept, a minute.
+/// This takes a minute, since tombstones are kept for that long.
 #[test]
 fn tombstones_are_purged_in_time() {
     let Some(server) = Server::start() else { return };

@@ -26,8 +26,8 @@ pub(super) fn runtime() -> Runtime {
     Runtime::builder().workers(1).logical_node(NodeId::random()).build().unwrap()
 }
 
-/// The node can neither notify anyone nor delete its record, its lease and its names. It ends nevertheless, with its
-/// holders, and the next program with its name takes over when the lease is over.
+/// The node can neither notify anyone nor delete its record, its lease and its names. It ends nevertheless, together
+/// with its holders. The next program with the same node name takes over when the lease is over.
 #[test]
 fn a_node_leaves_while_its_server_is_gone() {
     let Some(mut server) = Server::start() else { return };

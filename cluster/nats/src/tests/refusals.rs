@@ -1,4 +1,4 @@
-//! Refusals, and their errors.
+//! Nodes, servers and requests that are refused, and the errors for them.
 
 use super::server::Server;
 use super::{GUARD, connect, create, next, subscribe};

@@ -1,5 +1,5 @@
-//! The server's store is lost, replaced by an older copy, or deleted by someone. `cluster/src/floor.rs` contains the
-//! argument.
+//! The server's store is lost, replaced by an older copy, or deleted by someone. `cluster/src/store/floor.rs` contains
+//! the argument why that is safe.
 
 use super::server::Server;
 use super::{GUARD, channel, connect, create, delete, get, next, put, wait_until, wait_until_down, watch};
@@ -40,8 +40,8 @@ fn snapshot(changes: &Receiver<Change>) -> (Vec<Change>, Revision) {
     }
 }
 
-/// Checks that, whichever engine reconnects first, its writes have greater revisions than all earlier ones, and that
-/// the watches of all engines report the current entries, and no earlier ones.
+/// Checks two things, whichever engine reconnects first. Writes have greater revisions than all earlier writes. And a
+/// watch reports the current entries, and none of the earlier ones.
 pub(super) fn check_that_revisions_grow(rounds: usize) {
     let Some(mut server) = Server::start() else { return };
     let (here, there) = (connect(server.nats()), connect(server.nats()));
@@ -157,7 +157,7 @@ fn while_leases_are_written(here: &NatsEngine, there: &NatsEngine, work: impl Fn
                 }
             });
         }
-        // Wait until both have begun.
+        // Waits until both have begun.
         for _ in 0..10 {
             next(&changes);
         }
@@ -237,7 +237,7 @@ fn a_table_that_was_replaced_by_one_that_differs_is_named() {
     assert!(create(&engine, Bucket::Names, "name", "value").unwrap() > last);
 }
 
-/// A table that is deleted while all are connected is created again by the engines that watch it.
+/// A table that is deleted while all engines are connected is created again by the engines that watch it.
 #[test]
 fn a_table_that_is_deleted_is_created_anew() {
     let Some(server) = Server::start() else { return };

@@ -111,7 +111,8 @@ fn nodes_with_their_keys_are_a_cluster() {
     wait_until(|| one.cluster.holder("acct-7").is_some());
     assert!(two.cluster.release("acct-7", account).wait());
 
-    // One node disappears silently. The other one deletes its record, which is a write to the record of another node.
+    // One node disappears silently. The other one deletes that node's record, which is a write to the record of another
+    // node.
     two.engine.close();
     wait_until(|| one.cluster.members().is_empty());
     let again = join(&secured, "eu-2");
@@ -136,7 +137,7 @@ fn a_wrong_key_is_an_error_that_says_which_is_right() {
     // The key of another node.
     let JoinError::Broker { problem } = join(secured.with_key_of("eu-2")) else { panic!("another error") };
     assert!(problem.contains("use the key that was made for node `eu-1` of cluster `bank`"), "{problem}");
-    // A key that the server does not know, and no key.
+    // A key that the server does not know, and a token in place of a key.
     let unknown = Plan::new("bank", ["eu-1"]).make().unwrap();
     for nats in
         [secured.with_key_of("eu-1").nkey(unknown.seed("eu-1").unwrap()), secured.with_key_of("eu-1").token("x")]

@@ -15,7 +15,8 @@ const INSTALL: &str = "run `cluster/nats/tools/fetch-nats-server`, which puts it
 /// A server. Dropping this value kills the server and deletes its files.
 pub(crate) struct Server {
     process: Option<Child>,
-    /// Kills the server when the test program ends, even if the test program was killed: the guard's input ends then.
+    /// Kills the server when the test program ends, even if the test program was killed: the guard waits for the end of
+    /// its input, which the test program holds.
     guard: Option<Child>,
     directory: PathBuf,
     port: u16,
@@ -27,7 +28,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server with a store, at a port of its choice. Returns `None` if the tests are skipped.
+    /// Starts a server with a store, at a port that the server chooses. Returns `None` if the tests are skipped.
     pub(crate) fn start() -> Option<Self> {
         Self::with(&["-js"], "")
     }
@@ -58,7 +59,7 @@ impl Server {
         Some(server)
     }
 
-    /// Starts a server at this port, where none was running.
+    /// Starts a server at this port. No other server may be running there.
     pub(super) fn at(port: u16) -> Option<Self> {
         let mut server = Self::start()?;
         server.kill();
@@ -116,7 +117,7 @@ impl Server {
         self.port
     }
 
-    /// Returns the number of connections of the server, which must have the arguments `-m -1`.
+    /// Returns the number of connections of the server. The server must have the arguments `-m -1`.
     pub(super) fn connections(&self) -> u64 {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.monitoring.unwrap())).unwrap();
         stream.write_all(b"GET /connz HTTP/1.0\r\n\r\n").unwrap();
@@ -133,7 +134,7 @@ impl Server {
 
     /// Ends the server at once.
     pub(crate) fn kill(&mut self) {
-        // The guard first: otherwise it might kill another process that gets the same process ID.
+        // The guard is killed first: otherwise it might kill another process that gets the same process ID.
         if let Some(mut guard) = self.guard.take() {
             let _ = guard.kill();
             let _ = guard.wait();
@@ -162,7 +163,7 @@ impl Server {
         std::fs::remove_dir_all(self.directory.join("store")).unwrap();
     }
 
-    /// Makes a copy of the server's stored data, which replaces an earlier copy. The server must not be running.
+    /// Copies the server's stored data. The copy replaces an earlier one. The server must not be running.
     pub(crate) fn back_up(&self) {
         let copy = self.directory.join("copy");
         let _ = std::fs::remove_dir_all(&copy);
@@ -178,7 +179,8 @@ impl Server {
     /// Pauses the server, as if its machine had stopped.
     pub(super) fn pause(&self) {
         self.signal("STOP");
-        // Each thread stops at some later point. Where that cannot be observed, the tests may see one answer too many.
+        // Each thread stops some time after the signal. Where that cannot be observed, the tests may see one answer too
+        // many.
         let threads = format!("/proc/{}/task", self.process.as_ref().unwrap().id());
         if Path::new("/proc/self/task").exists() {
             let all_are_stopped = |threads: ReadDir| threads.flatten().all(|thread| is_stopped(&thread.path()));
@@ -198,7 +200,7 @@ impl Server {
 
 /// Starts servers that form a cluster. Returns `None` if the tests are skipped.
 pub(super) fn cluster(size: usize) -> Option<Vec<Server>> {
-    // Each must know the ports of the others before it starts.
+    // Each server must know the ports of the others before it starts.
     let listeners: Vec<_> = (0..size).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
     let ports: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
     drop(listeners);

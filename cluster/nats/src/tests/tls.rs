@@ -39,10 +39,10 @@ fn a_server_is_trusted_by_its_certificate() {
     let [certificates, others] = [Certificates::make(), Certificates::make()];
     let Some(server) = Server::with(&["-js"], &block(&certificates, "")) else { return };
     connect(tls(&server).root_certificates(certificates.authority()));
-    // Without the scheme, the server announces that it requires TLS; with it, the client requires TLS.
+    // Without the scheme `tls://`, either the server announces that it requires TLS, or the client requires it.
     connect(server.nats().root_certificates(certificates.authority()));
     connect(server.nats().tls_required().root_certificates(certificates.authority()));
-    // Another authority, and those of the operating system, which do not know the certificate.
+    // Neither another authority nor those of the operating system have signed the certificate.
     for nats in [tls(&server).root_certificates(others.authority()), tls(&server)] {
         let (_, text) = problem(nats);
         assert!(text.contains(".root_certificates(…)"), "{text}");
@@ -58,8 +58,8 @@ fn a_server_is_trusted_by_its_certificate() {
     }
 }
 
-/// A server that supports only TLS 1.2. The real server cannot be configured like this, so the test imitates one, which
-/// asks for TLS and finds no version that it knows among those that the client offers.
+/// A server that supports only TLS 1.2. The real server cannot be configured like this, so the test imitates one. The
+/// imitation asks for TLS, and finds no version that it knows among those that the client offers.
 #[test]
 fn a_server_without_tls_1_3_is_refused() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -1,9 +1,9 @@
 //! Nodes in programs of their own, over a real server: killed, paused, cut off, and behind a bad network, under load.
 //!
 //! Each node is this test program, started again, and reaches the server through its own [`proxy`]. **No test depends
-//! on speed**: each waits until something has happened, for two minutes at most. Times are only compared with lower
-//! bounds on the machine's one clock, measured from before the fault: the times that leases and graces enforce. The
-//! measured times are printed (`--nocapture`).
+//! on speed**: each waits until something has happened, for two minutes at most. Times are compared only with lower
+//! bounds: those that leases and graces enforce. They are measured from before the fault, on the machine's one clock,
+//! and printed (`--nocapture`).
 //!
 //! Messages carry numbers, each used once. The numbers that a source knows to be accepted, and those that the account
 //! received, are compared as runs of numbers: every received number was accepted, none arrives twice or out of order,
@@ -45,8 +45,9 @@ fn took(what: &str, began: Instant, least: Duration) {
     assert!(time >= least, "{what} after {time:?}, and not before {least:?}");
 }
 
-/// Returns the earliest time at which a name of a lost node may pass on: the broker measures the lease from the last
-/// renewal, which is not older than the time after which a node fences itself.
+/// Returns the time after a fault before which no name of the lost node may pass on. The broker measures the lease from
+/// the last renewal. At the time of the fault, that renewal is not older than the time after which a node fences
+/// itself.
 fn earliest_inheritance() -> Duration {
     let timing = Timing::default();
     timing.ttl - timing.fence
@@ -62,7 +63,7 @@ fn count(runs: &[(u64, u64)]) -> u64 {
 }
 
 /// Stops a source, waits until the last accepted number has been received, and returns the accepted and the received
-/// ones.
+/// numbers.
 fn settle(source: (&Program, &str), account: (&Program, &str)) -> [Vec<(u64, u64)>; 2] {
     let accepted = runs(&source.0.ask(&format!("halt {}", source.1)));
     let taken = || runs(&account.0.ask(&format!("taken {}", account.1)));
@@ -97,7 +98,7 @@ fn observe(node: &Program, there: &str, accounts: usize) -> Vec<String> {
         for tie in ["watch", "tie", "keep"] {
             node.ask(&format!("{tie} {pid}"));
         }
-        // Handled after the earlier messages, so those have arrived.
+        // This call is handled after the earlier messages, so those have arrived.
         assert_eq!(node.ask(&format!("echo {pid}")), "7");
     }
     accounts
@@ -154,8 +155,8 @@ fn a_program_that_is_killed_is_lost_once_and_its_name_passes_on() {
     check_heard_once(&three, &accounts[1]);
 }
 
-/// Pauses one of two nodes until its name has passed on to the other, and resumes it. `before` is called with that
-/// node, and an account on the other that has received the numbers up to 99 from it.
+/// Pauses one of two nodes until its name has passed on to the other, and resumes it. `before` is called with that node
+/// and with an account on the other one. The account has received the numbers up to 99 from that node.
 fn pause_beyond_the_lease(
     what: &str,
     before: impl FnOnce(&Program, &str),
@@ -198,8 +199,8 @@ fn pause_beyond_the_lease(
 
 /// After the pause, the program's messages are not sent, unless they belong to the next session.
 ///
-/// Fails if a frame is published without a check of the lease after it was made: then the program's threads race, and
-/// usually the sender wins.
+/// Fails if a frame is published without a check of the lease after the frame was made: then the program's threads
+/// race, and usually the sender wins.
 #[test]
 fn a_program_that_is_paused_beyond_its_lease_is_fenced_before_it_sends() {
     let marks = [1, 2].map(|number| format!("mark-{number}-of-what-was-paused"));
@@ -209,7 +210,7 @@ fn a_program_that_is_paused_beyond_its_lease_is_fenced_before_it_sends() {
         |two| two.proxy.record(),
         |one, two, account| {
             two.hears("ambush", marks.len());
-            // Handled after the messages sent earlier in this session.
+            // This call is handled after the messages that were sent earlier in this session.
             assert_eq!(two.ask(&format!("echo {account}")), "7");
             let notes = one.ask(&format!("notes {account}"));
             for mark in &marks {
@@ -238,7 +239,7 @@ fn what_was_on_its_way_when_a_program_was_paused_is_not_taken() {
 }
 
 /// Kills the server and replaces its store while a process holds a name. The next holder's token is greater, and is
-/// granted after the first has ended; then all nodes know the holder, and each other.
+/// granted only after the first holder has ended. Afterwards all nodes know the holder, and each other.
 fn replace_the_store(has_copy: bool) {
     let Some(mut scene) = Scene::start() else { return };
     let [one, two, three] = scene.programs(["eu-1", "eu-2", "eu-3"]);
@@ -251,7 +252,7 @@ fn replace_the_store(has_copy: bool) {
         token = next;
         (pid, token)
     };
-    // An entry in the copy, which will be out of date when the copy is restored.
+    // This entry will be in the copy, and will be out of date when the copy is restored.
     let old = register(&one, "acct-6");
     scene.back_up();
     let renewed = Instant::now();
@@ -259,7 +260,7 @@ fn replace_the_store(has_copy: bool) {
     register(&three, "acct-6");
     let (holder, _) = register(&two, "acct-7");
     if has_copy {
-        // So that no lease in the copy is valid.
+        // Waits until no lease in the copy is valid any more.
         thread::sleep(Timing::default().ttl.saturating_sub(renewed.elapsed()));
     }
 

@@ -1,7 +1,7 @@
 //! The program that the tests run as nodes: the test program itself, which becomes a node if its environment says so.
 //!
-//! It reads commands from its input, one per line, and writes a line with `= ` for each answer, and with `! ` for
-//! each event. It ends when its input ends, and so with the test.
+//! It reads commands from its input, one per line, and writes a line that begins with `= ` for each answer, and one
+//! that begins with `! ` for each event. It ends when its input ends, and therefore with the test.
 
 use super::GUARD;
 use postroom::error::SendFailure;
@@ -83,7 +83,7 @@ impl Account {
     }
 }
 
-/// A process that prints the ends of other processes that it is notified of.
+/// A process that prints each end of another process of which it is notified.
 #[process]
 struct Observer;
 

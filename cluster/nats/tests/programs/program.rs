@@ -58,7 +58,7 @@ impl Scene {
     }
 }
 
-/// A node in a program of its own, which is killed on drop.
+/// A node in a program of its own. The program is killed on drop.
 pub(crate) struct Program {
     pub(crate) name: String,
     /// The node's ID.
@@ -182,8 +182,8 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The guard first: otherwise it might kill another program that gets the same process ID. Either may have
-        // ended.
+        // The guard is killed first: otherwise it might kill another program that gets the same process ID. Either may
+        // have ended already.
         for process in [&self.guard, &self.child] {
             let mut process = process.lock().unwrap();
             let _ = process.kill();

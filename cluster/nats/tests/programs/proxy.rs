@@ -1,4 +1,4 @@
-//! A network between one node and the server that a test can cut, stall in one direction, and slow down.
+//! A network between one node and the server. A test can cut it, stall it in one direction, and slow it down.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ pub(crate) enum Direction {
 
 /// The chunk size of a slow network.
 const SLOW_CHUNK: usize = 4_096;
-/// The delay of each chunk on a slow network, which carries 200 KB a second.
+/// The delay of each chunk on a slow network. With this delay the network carries 200 KB a second.
 const SLOW_DELAY: Duration = Duration::from_millis(20);
 
 /// Forwards all connections of one node to the server. Its threads end with the test program.
@@ -35,7 +35,7 @@ struct Network {
     is_cut: bool,
     is_slow: bool,
     is_stalled: [bool; 2],
-    /// Number of cuts so far: connections from before the last cut are broken.
+    /// Number of cuts so far: connections from before the most recent cut are broken.
     cuts: u64,
     streams: Vec<TcpStream>,
     /// The bytes that each connection has carried to the server since [`Proxy::record`].

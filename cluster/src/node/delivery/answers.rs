@@ -1,4 +1,4 @@
-//! The obligations to answer a peer, which are met even if they are dropped.
+//! The obligations to answer a peer. If one is dropped unmet, the drop sends a refusal.
 
 use crate::envelope::{Envelope, ToldKind};
 use crate::node::peer::Peer;
@@ -33,7 +33,7 @@ impl AskAnswer {
 }
 
 impl Drop for AskAnswer {
-    /// Denies the request: the node ends before its policy has decided.
+    /// Denies the request if it has no answer, because the node ends before its policy has decided.
     fn drop(&mut self) {
         if !self.is_given && self.number > 0 {
             self.peer.say(Envelope::Told { number: self.number, told: ToldKind::Denied, bytes: Bytes::new() });
@@ -53,7 +53,7 @@ pub(super) struct StartAnswer {
 }
 
 impl StartAnswer {
-    /// Answers the request. Returns false if the process must be killed: it is a child, and the session is over.
+    /// Answers the request. Returns false if the process must be killed because it is a child and the session is over.
     pub(super) fn give(mut self, started: Started) -> bool {
         self.put(started)
     }

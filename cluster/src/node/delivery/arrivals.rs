@@ -37,7 +37,8 @@ pub(crate) enum Arrival {
     Decided(Arc<Peer>, bool, AfterDecision),
     /// There is room for senders that wait.
     Room(Room),
-    /// Calls to a peer whose callers have given up. The delivery drops them, since dropping them may resume a pool.
+    /// Abandoned calls to a peer: their callers have given up. The delivery drops them, since dropping them may resume
+    /// a pool.
     Abandoned(Vec<Answerer>),
     /// The session is over.
     Ended(Arc<Peer>),
@@ -50,7 +51,7 @@ pub(crate) enum Arrival {
 pub(crate) struct Arrivals {
     queue: Mutex<ArrivalQueue>,
     arrived: Condvar,
-    /// Wakes a delivery that is a process.
+    /// Wakes the delivery if it runs as a process, as it does in simulated tests.
     #[cfg(any(test, feature = "test"))]
     waker: Mutex<Option<Waker>>,
 }
@@ -58,7 +59,8 @@ pub(crate) struct Arrivals {
 #[derive(Default)]
 struct ArrivalQueue {
     arrivals: VecDeque<Arrival>,
-    /// Whether the delivery sleeps and has not been woken. A wake-up is a system call even when no thread sleeps.
+    /// Whether the delivery sleeps and has not been woken. Only then is it woken, since a wake-up is a system call even
+    /// when no thread sleeps.
     is_waiting: bool,
     /// Whether the delivery has ended.
     is_closed: bool,
@@ -97,14 +99,14 @@ impl Arrivals {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Like `wait`, but for a delivery that is a process.
+    /// Like `wait`, but for a delivery that runs as a process.
     #[cfg(any(test, feature = "test"))]
     pub(crate) fn poll_wait(&self, context: &Context<'_>) -> Poll<()> {
         *self.waker() = Some(context.waker().clone());
         if self.lock().arrivals.is_empty() { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    /// Closes the queue: the delivery has ended. Returns the remaining inputs, which must be dropped without the
+    /// Closes the queue, because the delivery has ended. Returns the remaining inputs. They must be dropped outside the
     /// lock.
     pub(super) fn close(&self) -> VecDeque<Arrival> {
         let mut queue = self.lock();
@@ -156,7 +158,7 @@ impl Arriving for Arrivals {
 mod tests {
     use super::*;
 
-    /// Fails if an input does not wake the sleeping delivery, or if the flag stays set after a sleep.
+    /// Fails if an input does not wake the sleeping delivery, or if `is_waiting` stays set after a sleep.
     #[test]
     fn what_arrives_wakes_the_delivery_when_the_lock_is_free() {
         let (arrivals, lock) = (Arrivals::default(), Mutex::new(()));

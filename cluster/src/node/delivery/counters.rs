@@ -11,12 +11,12 @@ pub(crate) struct NodeCounters {
     pub(crate) undecodable: AtomicU64,
     /// Messages whose process had ended.
     pub(crate) undelivered: AtomicU64,
-    /// Messages that waited for a session with a peer to open, and then could not be sent: the peer does not know them,
-    /// for example.
+    /// Messages that waited for a session to open and then could not be sent, for example because the peer does not
+    /// know them.
     pub(crate) returned: AtomicU64,
     /// Messages accepted for a peer that was lost before confirming them.
     pub(crate) unconfirmed: AtomicU64,
-    /// Keys of starts that were forgotten early.
+    /// Keys of starts that were forgotten early because there were too many keys.
     pub(crate) forgotten_keys: AtomicU64,
     /// Frames that are not valid.
     pub(crate) broken_frames: AtomicU64,
@@ -28,11 +28,11 @@ pub(crate) struct NodeCounters {
     pub(crate) floods: AtomicU64,
     /// Requests refused by this node's policy, and by those of peers.
     pub(crate) policy: Arc<PolicyCounts>,
-    /// Frames on a subject that is not valid, or whose sender contradicts its record.
+    /// Frames on an invalid subject, or from a sender whose name contradicts its record.
     pub(crate) forged_frames: AtomicU64,
     /// Records that claimed the ID of another node.
     pub(crate) claimed_ids: AtomicU64,
-    /// Records of nodes that cannot be read.
+    /// Node records that cannot be read.
     pub(crate) unreadable_records: AtomicU64,
     /// Number of times that this node ceased to be a member without leaving.
     pub(crate) outages: AtomicU64,

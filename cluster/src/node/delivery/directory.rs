@@ -1,4 +1,4 @@
-//! Messages to the directory, and broadcasts, which are delivered here.
+//! Messages from peers to the directory. The broadcasts among them are delivered here.
 
 use super::Delivery;
 use super::arrivals::AfterDecision;
@@ -51,8 +51,8 @@ impl Delivery {
         true
     }
 
-    /// Delivers a broadcast to each member on this node. A member without room does not get it, as with a broadcast
-    /// within a node.
+    /// Delivers a broadcast to each member on this node. A member whose mailbox has no room misses the broadcast, as it
+    /// would within a node.
     fn broadcast(&mut self, peer: &Arc<Peer>, group: &str, content: &Content) {
         let members = self.directory.lock().groups.own_members(group);
         for member in members {

@@ -8,9 +8,9 @@ use postroom::{ExitReason, Package, Pid};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The total size of one peer's messages that are stored for slow processes, beyond which the credit of further stored
-/// messages is held back until they are delivered. It leaves room for everything in flight when the first process falls
-/// behind, and for as much again.
+/// The limit on the messages of one peer that are stored for slow processes, in bytes. Beyond it, the credit of each
+/// further stored message is held back until that message is delivered. The limit leaves room for everything in flight
+/// when the first process falls behind, and for as much again.
 pub(super) const MAX_KEPT: u64 = 64 << 20;
 
 /// A message that waits for a process whose mailbox was full. Messages wait in order of arrival.
@@ -27,7 +27,7 @@ pub(super) struct Slow {
     pub(super) bytes: u64,
     /// Whether the peer knows that the process has fallen behind.
     is_told: bool,
-    /// Whether a stop is stored, in which case no other is needed.
+    /// Whether a stop is stored. If so, no further stop is needed.
     pub(super) is_stopping: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Requests from peers to this node: the decision of its [`Policy`](crate::node::policy::Policy) on each, and its
-//! execution.
+//! Requests from peers to this node: how the [`Policy`](crate::node::policy::Policy) decides on each, and how the
+//! allowed ones are executed.
 
 use super::answers::{AskAnswer, StartAnswer, StartKind};
 use super::arrivals::{AfterDecision, Arrival};
@@ -174,7 +174,7 @@ impl Delivery {
     }
 }
 
-/// A request to start a process that awaits the policy's decision.
+/// A request to start a process, while the policy decides on it.
 struct PeerStart {
     host: Host,
     policy: Arc<Policy>,
@@ -184,7 +184,7 @@ struct PeerStart {
 }
 
 impl PeerStart {
-    /// Starts the process on `starter` if the request `is_allowed`, and answers the request in any case.
+    /// Starts the process on `starter` if the request `is_allowed`, and answers the request either way.
     fn decided(self, kind: StartKind, is_allowed: bool, starter: Address<Porter>) {
         if !is_allowed {
             self.answer.give(Err(NotStarted::Denied));
@@ -222,7 +222,7 @@ fn begin(
     let on_end = move |reason: &ExitReason, handling: Option<&'static str>| {
         ends.ended(ward);
         if let Some(number) = charge {
-            // The supervisor has not requested this end, so to the supervisor it is the loss of the node.
+            // The supervisor did not request this end, so for the supervisor it counts as the loss of the node.
             let is_lost = reason.is_normal() && host.is_shutting_down();
             ended.charge_ended(number, if is_lost { &ExitReason::NodeLost } else { reason }, handling);
         }

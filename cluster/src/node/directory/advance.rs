@@ -28,7 +28,7 @@ enum DirectoryPart {
     Keys,
 }
 
-/// Notifications that had no room in the mailbox of their process.
+/// Notifications that did not fit into the mailbox of their process.
 enum Told {
     Events(Vec<(u64, postroom::GroupEvent)>),
     Lost(Vec<crate::eventual::NameLost>),
@@ -46,14 +46,14 @@ struct DueActions {
     stops: Vec<Pid>,
     listed: Vec<Answered<Vec<Pid>, MembershipError, Vec<Pid>>>,
     found: Vec<Answered<Pid, KeyedError, Result<Pid, KeyedError>>>,
-    /// Peers whose sessions must end, since they announce too much.
+    /// Peers that announce too much, so that their sessions must end.
     floods: Vec<Arc<Peer>>,
     /// The peers for which there are messages.
     to_tell: Vec<NodeId>,
 }
 
 impl Directory {
-    /// Performs all pending actions. Called by the driver, which passes this node's epoch if it is a member.
+    /// Performs all pending actions. Called by the driver, which passes this node's epoch if the node is a member.
     pub(crate) fn advance(
         self: &Arc<Self>,
         now: Moment,
@@ -125,9 +125,8 @@ impl Directory {
                     }
                     return;
                 }
-                // The limits of names and of members keep each message short enough, unless the peer accepts only
-                // shorter ones than this node. The peer's request for members is then still answered, with an empty
-                // list.
+                // The limits on names and members keep each message short enough, unless the peer's own limit is lower
+                // than this node's. In that case its request for members is still answered, with an empty list.
                 Err(_) => {
                     self.counters.missed.fetch_add(1, Ordering::Relaxed);
                     if let DirectoryMessage::Members { group, .. } = message {
@@ -138,8 +137,8 @@ impl Directory {
         }
     }
 
-    /// Sends notifications to a process of this node, which may run user code. `told` wraps the notifications that
-    /// found no room, which then return to their state machine.
+    /// Sends notifications to a process of this node. Sending may run user code. `told` wraps the notifications for
+    /// which there was no room, so that they return to their state machine.
     fn tell<T: Send + 'static, M: Clone + Send + 'static>(
         self: &Arc<Self>,
         pid: Pid,
@@ -196,7 +195,7 @@ impl Directory {
                     state.is_over
                 });
                 match pid {
-                    // The driver, which would stop the process, may have ended.
+                    // The driver would stop the process, but it may have ended.
                     Some(pid) if is_over => _ = pid.stop(),
                     Some(pid) => _ = directory.watch(pid),
                     None => {}

@@ -4,11 +4,11 @@
 //! # Why no peer is overlooked
 //! A peer has something to do when it has an event, a frame to transmit, or an expired timeout. Events and frames are
 //! announced ([`Input::Ready`](crate::node::inbox::Input::Ready)). The timeout of a peer changes under its lock, in
-//! some thread. If that is the driver, the peer is in `looked_at`, and its timeout is read again before the driver
-//! sleeps ([`Driver::note_timeouts`](super::Driver::note_timeouts)). If it is another thread, that thread announces
-//! the peer, or reminds the driver of it after the change ([`Inbox::remind`](crate::node::inbox::Inbox::remind)),
-//! which keeps the driver from sleeping past that moment. If a timeout becomes later, the driver notices when the
-//! earlier one expires.
+//! some thread. If that thread is the driver, the peer is in `looked_at`, and its timeout is read again before the
+//! driver sleeps ([`Driver::note_timeouts`](super::Driver::note_timeouts)). If it is another thread, it announces the
+//! peer, or reminds the driver of the peer after the change ([`Inbox::remind`](crate::node::inbox::Inbox::remind)). The
+//! reminder keeps the driver from sleeping past the new timeout. If a timeout becomes later, the driver notices when
+//! the earlier one expires.
 
 use crate::clock::Moment;
 use postroom::NodeId;
@@ -51,7 +51,7 @@ impl Agenda {
         std::mem::take(&mut self.looked_at)
     }
 
-    /// Records when a peer is due next: never, if it has no timeout or does not exist.
+    /// Records when a peer is due next. `None` means never: the peer has no timeout, or does not exist.
     pub(super) fn note(&mut self, node: NodeId, at: Option<Moment>) {
         if let Some(before) = self.due_of.remove(&node) {
             self.due.remove(&(before, node));
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Catches: a peer that replaces another one due at the same moment, or an earlier timeout that remains.
+    /// Catches: a peer that replaces another peer due at the same moment, or an earlier timeout that remains.
     #[test]
     fn each_peer_is_due_once_and_in_order() {
         let nodes = [1, 2, 3].map(|number| NodeId::new(number).unwrap());

@@ -1,4 +1,4 @@
-//! The state of everything on a node that must end: its holders of names and, when it leaves, its sessions, its record
+//! The state of whatever must end on a node: its holders of names and, when the node leaves, its sessions, its record
 //! and its lease.
 
 use crate::clock::{LONGEST_WAIT, Moment};
@@ -9,14 +9,14 @@ use postroom::Pid;
 pub(super) struct Leaving {
     pub(super) then: Vec<Completer<()>>,
     pub(super) step: LeavingStep,
-    /// The time at which the node takes the next step in any case.
+    /// The time at which the node takes the next step even if this one is not complete.
     pub(super) until: Moment,
-    /// Whether the step waits until the children of this node's supervisors on the peers have ended.
+    /// Whether the step also waits for the end of the children that this node's supervisors have on the peers.
     pub(super) awaits_children: bool,
 }
 
-/// The steps, in order. The order ensures that a name has no second holder before its first has ended, and that the
-/// last messages of the holders still arrive.
+/// The steps, in order. The order ensures that a name has no second holder before its first holder has ended, and that
+/// the last messages of the holders still arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeavingStep {
     /// The holders of names end, and their names are released.
@@ -31,11 +31,11 @@ pub(super) enum LeavingStep {
 pub(super) struct Condemned {
     pub(super) pid: Pid,
     pub(super) names: String,
-    /// The time at which it had to stop acting.
+    /// The time from which it must no longer act as a holder.
     pub(super) since: Moment,
     /// The time at which it is killed.
     pub(super) at: Moment,
-    /// Whether the log has already reported that it still runs.
+    /// Whether the log has already reported that the process still runs.
     pub(super) is_overdue: bool,
 }
 

@@ -37,7 +37,7 @@ impl Driver {
         ended.into_iter().for_each(|pid| names.ended(pid));
     }
 
-    /// Closes the sessions that have nothing left to send, or all of them if it `is_late`. Returns whether all have
+    /// Closes the sessions that have nothing left to send, or all sessions if `is_late`. Returns whether all have
     /// ended.
     fn close_sessions(&mut self, now: Moment, is_late: bool) -> bool {
         for (node, connected) in &self.peers {
@@ -68,7 +68,8 @@ impl Driver {
         let is_late = now >= until;
         let awaits_children = || awaits_children && self.peers.values().any(|connected| connected.peer.has_children());
         match step {
-            // The node does not wait longer for a holder whose step does not end: its fencing token makes it harmless.
+            // The node waits no longer for a holder whose step does not end: the holder's fencing token makes it
+            // harmless.
             LeavingStep::Holders if is_late || self.condemned.is_empty() && !awaits_children() => {
                 self.leave_names();
                 self.go_on_leaving(LeavingStep::Peers, now + crate::session::LINGER);

@@ -22,8 +22,8 @@ use std::time::Duration;
 /// The interval at which a node probes its neighbours. With the grace of a second, a node whose connection is closed
 /// counts as lost within 1.5 s.
 const PROBE_EVERY: Duration = Duration::from_millis(400);
-/// Number of neighbours that a node probes: the next ones in a ring ordered by ID. So each node is probed by two
-/// others, whatever the size of the cluster, and all nodes see their findings in the store.
+/// Number of neighbours that a node probes: the next ones in a ring ordered by ID. Each node is thus probed by two
+/// others, whatever the size of the cluster, and all nodes see the findings in the store.
 const NEIGHBOURS: usize = 2;
 
 impl Driver {
@@ -141,7 +141,7 @@ impl Driver {
                 self.begun.remove(&(node, revision));
                 self.end_session(node);
                 self.setup.view.change(|view| view.lost(node));
-                // A node that was lost for another reason may not know it until its lease is over.
+                // A node that was lost for another reason may not know of its loss until its lease is over.
                 if cause == Loss::Left {
                     self.setup.view.names().membership_over(node, revision);
                 }
@@ -164,8 +164,8 @@ impl Driver {
         self.attempt.as_ref().map_or(&self.bindings, |attempt| attempt.membership.bindings()).has(identity)
     }
 
-    /// Leaves if the cluster has no room for this node. Of several nodes that join at once the earlier ones stay, by
-    /// the order of their records in the store. A node that was a member before is never refused.
+    /// Leaves if the cluster has no room for this node. If several nodes join at once, those whose records come first
+    /// in the store stay. A node that was a member before is never refused.
     pub(super) fn refuse_if_full(&mut self, now: Moment) {
         let attempt = self.attempt.as_ref().filter(|_| !self.was_member && self.leaving.is_none());
         let Some(epoch) = attempt.and_then(|attempt| attempt.epoch) else { return };
@@ -183,7 +183,7 @@ impl Driver {
                 if let (Some(identity), Ok(epoch)) = (Identity::parse(&entry.key), epoch) {
                     match &mut self.lease_snapshot {
                         Some(snapshot) => _ = snapshot.insert(identity.clone()),
-                        // The lease was written just now: the node is alive, and the lease is not a leftover of a
+                        // The lease was written just now: the node is alive, and the lease is not left over from a
                         // restarted node.
                         None => self.note_namesake(&identity),
                     }
@@ -241,7 +241,7 @@ impl Driver {
         self.sweep_at = now + AGAIN;
         let mut names = self.setup.view.names();
         let own = self.attempt.as_ref().and_then(|attempt| attempt.epoch).map(|epoch| (self.setup.node, epoch));
-        // The leases count under any name, and for IDs that this node may never have seen.
+        // A lease counts under any name, and even if this node has never seen the ID in it.
         let leases: BTreeSet<_> = self.leases.iter().map(|(identity, (epoch, _))| (identity.id, *epoch)).collect();
         let is_over = |&(node, epoch): &(NodeId, Revision)| {
             own != Some((node, epoch)) && self.members.get(&node) != Some(&epoch) && !leases.contains(&(node, epoch))
@@ -250,14 +250,14 @@ impl Driver {
         self.orphaned.retain(|membership, _| over.contains(membership));
         for (node, epoch) in over {
             let since = *self.orphaned.entry((node, epoch)).or_insert(now);
-            // There may be a lease that this node has not seen; it is over by then.
+            // There may be a lease that this node has not seen. After this time, even that lease is over.
             if now.since(since) > self.setup.timing.ttl {
                 names.membership_over(node, epoch);
             }
         }
     }
 
-    /// Extends the error of a taken name if its holder is lost.
+    /// Replaces the error for a taken name by a more precise one if the name's holder is lost.
     pub(super) fn taken(&self, now: Moment, error: RegisterError, holder: Holder) -> RegisterError {
         let RegisterError::Taken { name, holder: pid } = error else { return error };
         let (node, epoch) = (pid.node(), holder.epoch);
@@ -313,7 +313,7 @@ impl Driver {
         }
     }
 
-    /// Ends the membership of this node, which then rejoins.
+    /// Ends the membership of this node. The node then tries to rejoin.
     pub(super) fn fenced(&mut self, now: Moment, outage: Outage) {
         let fence = self.fence(now);
         let Some(mut attempt) = self.attempt.take() else { return };
@@ -323,7 +323,7 @@ impl Driver {
         self.out(now, outage);
         let own = attempt.epoch.map(|epoch| (self.setup.node, epoch));
         let known = std::mem::take(&mut self.members).into_iter().chain(own).collect();
-        // All members of that time have fenced themselves by then, and their holders have ended.
+        // By that time, all current members will have fenced themselves, and their holders will have ended.
         self.known_before = (known, fence + self.setup.timing.ttl);
         self.begin_at.clear();
         self.begun.clear();
@@ -344,8 +344,8 @@ impl Driver {
         }
     }
 
-    /// Returns the time at which this node had to be fenced, if it is fenced now. After the program was suspended, no
-    /// grace may be left, and other nodes may have the names.
+    /// Returns the time from which this node counts as fenced, if it is fenced now. If the program was suspended, this
+    /// may be so long ago that no grace is left, and other nodes may already have the names.
     pub(super) fn fence(&self, now: Moment) -> Moment {
         let lease = self.attempt.as_ref().and_then(|attempt| attempt.lease.as_ref());
         lease.and_then(Lease::valid_until).map_or(now, |until| until.min(now))

@@ -77,8 +77,8 @@ impl Driver {
         access.perform(&*self.setup.engine, Bucket::Names, &key, answered);
     }
 
-    /// Handles the answer to an access to the entry of a name. If `unconfirmed` is given, the store does not have the
-    /// record of that attempt to join.
+    /// Handles the answer to an access to the entry of a name. If `unconfirmed` names an attempt to join, the store
+    /// does not have the record of that attempt.
     pub(super) fn name_answered(&mut self, now: Moment, number: u64, answer: Answer, unconfirmed: Option<u64>) {
         if unconfirmed.is_some() && unconfirmed == self.attempt.as_ref().map(|attempt| attempt.number) {
             // The membership ends first, so that the answer is handled as that of a node that is not a member.

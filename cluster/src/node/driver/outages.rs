@@ -2,10 +2,10 @@
 //! holders of the node's names.
 //!
 //! # The node never gives up
-//! A node that was once a member tries to rejoin while it runs, whatever the store answers: an operator may correct the
-//! cause hours later, and the node's program cannot start another node. Only the first join ends with a refusal, which
-//! [`Builder::join`](crate::Builder::join) returns. Each end of a membership calls [`Driver::out`], which sets the time
-//! of the next attempt; so there is always a next attempt.
+//! A node that was once a member keeps trying to rejoin as long as it runs, whatever the store answers: an operator may
+//! correct the cause hours later, and the node's program cannot start another node. Only the first join ends with a
+//! refusal, which [`Builder::join`](crate::Builder::join) returns. Each end of a membership calls [`Driver::out`],
+//! which sets the time of the next attempt; so there is always a next attempt.
 //!
 //! # Holders that do not end
 //! A killed process ends when its step returns. A process whose step does not return acts as the holder of its names
@@ -31,7 +31,7 @@ const PAUSES: [Duration; 2] = [super::AGAIN, Duration::from_secs(60)];
 const OVERDUE: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// Writes to the log. Its subscriber is user code, which may block.
+    /// Writes to the log, on another thread: the subscriber of the log is user code, which may block.
     pub(super) fn say(&self, say: impl FnOnce(&str, &str) + Send + 'static) {
         let (cluster, node) = (self.setup.cluster.clone(), self.setup.name.clone());
         users_code(move || say(&cluster, &node));
@@ -73,7 +73,7 @@ impl Driver {
     }
 
     /// Records the problem that keeps this node from the broker while it is not a member, as soon as the engine knows
-    /// it: the lease cannot distinguish it from any other lost connection.
+    /// it. The lease cannot distinguish this problem from any other loss of the connection.
     pub(super) fn note_obstacle(&mut self, now: Moment) {
         let is_out = self.was_member && self.leaving.is_none() && !self.may_send(now);
         let is_out = is_out && !self.setup.view.lock().is_member;

@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Driver {
-    /// Handles a frame from a node without a session, or one that arrived before this node had begun the session. The
-    /// latter is dropped, since its sender repeats every frame that needs an answer.
+    /// Handles a frame from a node without a session, or a frame that arrived before this node had begun the session. A
+    /// frame of the second kind is dropped, since its sender repeats every frame that needs an answer.
     pub(super) fn stray(&self, now: Moment, from: Identity, payload: bytes::Bytes) {
         if self.peers.contains_key(&from.id) {
             return;
@@ -95,7 +95,8 @@ impl Driver {
                 peer.handle_timeout(now);
                 self.ready.insert(node);
             }
-            // A message that arrives now is queued after the opening, and before the end.
+            // A message that arrives during this loop is queued for the delivery after the opening of its session and
+            // before the session's end.
             while let Some(event) = peer.poll_event() {
                 self.session_event(now, node, &peer, event);
             }

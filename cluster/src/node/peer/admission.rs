@@ -20,7 +20,7 @@ pub(super) enum Admission {
     IfRoom,
     /// The message is accepted up to a second bound, and the sending process is suspended for it.
     Beyond,
-    /// The message is accepted: it was accepted before the session opened, and is not refused now.
+    /// The message is accepted, because it was already accepted before the session opened.
     Accepted,
 }
 

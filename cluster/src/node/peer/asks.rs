@@ -15,7 +15,7 @@ use std::time::Duration;
 impl Peer {
     /// Sends the peer a request about its process `to`.
     pub(crate) fn ask(&self, to: Pid, ask: AskKind, reason: Bytes, within: Duration, asker: Asker) {
-        // A stop follows the messages that were sent before it; the others overtake them.
+        // A stop follows the messages that were sent before it; other requests overtake them.
         let lane = if ask == AskKind::Stop { Lane::Data } else { Lane::Control };
         let until = (self.port.clock)() + within;
         let mut state = self.lock();

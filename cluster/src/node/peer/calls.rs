@@ -29,7 +29,7 @@ impl Peer {
         }
     }
 
-    /// Abandons a call from the peer whose caller has given up.
+    /// Abandons a call that came from the peer, because its caller has given up.
     pub(crate) fn abandoned(&self, number: u64) {
         let abandonment = self.lock().answering.remove(&number);
         if let Some(abandonment) = abandonment {
@@ -37,7 +37,7 @@ impl Peer {
         }
     }
 
-    /// Answers a call from the peer; `message` is the message of the call.
+    /// Answers a call from the peer. `message` is the ID of the call's message.
     pub(crate) fn answer(&self, number: u64, message: MessageId, result: Result<Payload, CallError>) {
         let result = result.and_then(|mut value| {
             // Without a session no one can receive the answer.
@@ -86,7 +86,7 @@ impl PeerState {
         let mut abandoned = Vec::new();
         for number in numbers {
             abandoned.extend(self.calls.remove(&number));
-            // In the data lane, so that it follows the call.
+            // The notice goes into the data lane, so that it follows the call.
             self.must_put(Lane::Data, &Envelope::Abandon { number }, Why::Owed);
         }
         self.look_at = (!self.calls.is_empty()).then(|| now + LOOK_FOR_ABANDONED);

@@ -17,8 +17,8 @@ pub(super) struct ChildTable {
     pub(super) charges: BTreeMap<u64, Pid>,
     /// The PIDs of `charges`.
     pub(super) charged: BTreeSet<Pid>,
-    /// The ends of children that ended here before their start was answered.
+    /// Reports of children that ended here before their start was answered.
     pub(super) early: BTreeMap<u64, Envelope>,
-    /// The number of the last start that the peer requested.
+    /// The largest number that the peer has used in a request for a child.
     pub(super) last_asked: u64,
 }

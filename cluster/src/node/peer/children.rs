@@ -2,12 +2,12 @@
 //! for the peer.
 //!
 //! A child belongs to the session in which it was started. When the session ends, each side acts on its own: the
-//! supervisors' side reports to them that the node is lost, the other side kills the processes. The lock of the
+//! supervisors' side reports to them that the node is lost, and the other side kills the processes. The lock of the
 //! session decides whether a process was started before or after the end, so no process is left without a supervisor:
 //!
-//! 1. the process has been started: [`Peer::adopt`] records it, and queues the answer, if the session is not over;
-//!    otherwise the process is killed;
-//! 2. the end of the session takes all recorded processes, and they are killed ([`Peer::take_charges`]).
+//! 1. When the process has been started, [`Peer::adopt`] records it and queues the answer, unless the session is over.
+//!    In that case the process is killed.
+//! 2. The end of the session takes all recorded processes, and they are killed ([`Peer::take_charges`]).
 //!
 //! A process may end before its start is answered. Its end is then stored, and sent after the answer. Both are sent
 //! in the data lane, after the messages of the process.
@@ -27,7 +27,7 @@ use std::sync::Arc;
 const MAX_HANDLING: usize = 256;
 
 impl Peer {
-    /// Requests the start of a child from the peer, whose name is `name`.
+    /// Requests the start of a child from the peer, which is named `name`.
     pub(crate) fn start_child(&self, name: &Arc<str>, start: ChildStart) {
         let (process, entry, inputs, report) = start.take_apart();
         let unreachable = || StartError::Unreachable { node: name.to_string() };
@@ -91,8 +91,8 @@ impl Peer {
         running.into_values().for_each(|report| report.ended(ExitReason::NodeLost));
     }
 
-    /// Records that the peer requests a child. Returns false if the number is not larger than all earlier ones:
-    /// otherwise two children could have the same number.
+    /// Records that the peer requests a child. Returns false if the number is not larger than all earlier ones. Without
+    /// this check, two children could have the same number.
     pub(crate) fn is_next_child(&self, number: u64) -> bool {
         let mut state = self.lock();
         let is_next = number > state.children.last_asked;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Gate(Mutex<Option<Moment>>);
 
 impl Gate {
-    /// Permits sending before this moment, or forbids it if there is none.
+    /// Permits sending before `until`, or forbids sending if that is `None`.
     pub(crate) fn set(&self, until: Option<Moment>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }

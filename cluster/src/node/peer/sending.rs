@@ -13,7 +13,8 @@ use postroom::routing::{Answerer, ControlMessage, LinkMessage, Receiver, Transpo
 use postroom::{CallError, ExitReason, Package, Pid};
 use std::sync::Arc;
 
-/// Number of packages that may wait for a session to open; twice as many if their senders are suspended for them.
+/// Maximum number of packages that may wait for a session to open. Packages whose senders are suspended for them are
+/// accepted up to twice this number.
 const MAX_WAITING: usize = 1_024;
 
 /// Maximum number of bytes of answers that wait for room in the session before further calls are refused.
@@ -200,8 +201,8 @@ impl PeerState {
         true
     }
 
-    /// Like [`put`](Self::put), but ends the session if the envelope is too long, which notifies all that wait for it.
-    /// That is possible only with very low limits.
+    /// Like [`put`](Self::put), but ends the session if the envelope is too long, which notifies everyone who waits for
+    /// the envelope. An envelope is too long only if the limits are very low.
     pub(super) fn must_put(&mut self, lane: Lane, envelope: &Envelope, why: Why) -> bool {
         let is_put = self.put(lane, envelope, why);
         if !is_put {
@@ -214,7 +215,7 @@ impl PeerState {
     fn put(&mut self, lane: Lane, envelope: &Envelope, why: Why) -> bool {
         let (mut bytes, limit) = (envelope.encode(), self.session.longest(lane));
         if bytes.len() > limit {
-            // The caller learns that there is an answer, or why there is none, but not its content.
+            // The caller learns only that the answer, or the reason of the failure, was too long.
             let (Envelope::Answer { number, .. } | Envelope::Failed { number, .. }) = *envelope else { return false };
             let error = CallError::AnswerTooLong { bytes: bytes.len(), limit };
             bytes = Envelope::Failed { number, error: encode_call_error(&error) }.encode();
@@ -224,8 +225,8 @@ impl PeerState {
         true
     }
 
-    /// Returns whether a message to `to` may have room, or is refused for another reason. This is checked before the
-    /// message is encoded, since a message without room may be retried again and again.
+    /// Returns false only if a message to `to` would be refused for lack of room. This is checked before the message is
+    /// encoded, since a message without room may be retried again and again.
     fn may_have_room(&self, to: Pid) -> bool {
         self.session.is_closed()
             || self.overflow.is_clear(Lane::Data) && !self.overflow.is_slow(to) && self.session.has_room(Lane::Data)
@@ -266,7 +267,7 @@ impl Transport for Peer {
             LinkMessage::Disowned => return Ok(()),
         };
         let reason = why.map_or_else(Bytes::new, encode_exit_reason);
-        // In the data lane, after all earlier messages.
+        // Link messages go into the data lane, after all earlier messages.
         let is_sent = self.must_send(Lane::Data, Envelope::Link { from, to, link, number, reason });
         if is_sent { Ok(()) } else { Err(message) }
     }
@@ -278,7 +279,7 @@ impl Transport for Peer {
             ControlMessage::Kill => (AskKind::Kill, Bytes::new()),
             _ => return false,
         };
-        // A stop follows the messages that were sent before it; the others overtake them.
+        // A stop follows the messages that were sent before it; other requests overtake them.
         let lane = if ask == AskKind::Stop { Lane::Data } else { Lane::Control };
         self.must_send(lane, Envelope::Ask { number: 0, to, ask, reason })
     }

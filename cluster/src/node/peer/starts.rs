@@ -13,7 +13,7 @@ use postroom::Payloads;
 /// Maximum length of the reason why a process was not started, in bytes.
 const MAX_REASON: usize = 16 << 10;
 
-/// Maximum number of waiting starts of one peer. They wait for the policy's decision, and for other starts whose
+/// Maximum number of waiting starts of one peer. A start waits for the policy's decision, and for other starts whose
 /// `Default` is slow.
 const MAX_STARTS: usize = 4_096;
 
@@ -81,7 +81,8 @@ impl Peer {
         self.must_send(Lane::Control, envelope);
     }
 
-    /// Records a start of the peer, with inputs of this length. Returns false if too many are waiting.
+    /// Records a start of the peer, with inputs of this length. Returns false if too many starts, or too many inputs,
+    /// are waiting.
     pub(crate) fn begin_start(&self, length: usize) -> bool {
         let mut state = self.lock();
         let (count, bytes) = &mut state.waiting_starts;
@@ -92,7 +93,7 @@ impl Peer {
         has_room
     }
 
-    /// Removes a recorded start that has been performed, or will not be.
+    /// Removes a recorded start that has been performed, or that will not be performed.
     pub(crate) fn end_start(&self, length: usize) {
         let (count, bytes) = &mut self.lock().waiting_starts;
         (*count, *bytes) = (*count - 1, *bytes - length);

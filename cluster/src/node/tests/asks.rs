@@ -93,7 +93,7 @@ impl Gate {
 
     pub(super) fn pass(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        // Virtual time advances meanwhile.
+        // Virtual time advances while the thread waits.
         postroom::block_in_place(|| {
             drop(self.opened.wait_while(self.is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
         });
@@ -159,7 +159,7 @@ fn a_policy_decides_on_each_kind_of_request_with_the_peer_that_asks() {
     let (_nodes, [one, two]) = two(|builder| {
         builder.allow(move |peer, ask| {
             hears.lock().unwrap().push((peer.name.clone(), ask.clone()));
-            // The reverse of the usual answer, except for snapshots.
+            // This is the reverse of the usual answer, except for starts.
             match ask {
                 Ask::Start { entry, .. } => *entry == "serve",
                 Ask::Info(_) => false,
@@ -203,7 +203,7 @@ fn a_child_that_a_policy_refuses_is_a_failed_start() {
     assert!(worker(&one, "eu-2").pid().is_alive(), "others may be started");
 }
 
-/// A node that allows the start of a child allows its supervisor to end it.
+/// A node that allows the start of a child also allows the child's supervisor to end it.
 #[test]
 fn a_supervisor_ends_its_children_whatever_the_policy_says_of_ends() {
     let (_nodes, [one, two]) = two(|builder| builder.allow(|_, ask| matches!(ask, Ask::Start { .. })));
@@ -257,7 +257,7 @@ fn a_policy_that_blocks_stops_nothing_else() {
     nodes.pass(Duration::from_secs(60));
     assert!(two.cluster.is_member(), "its lease was renewed");
     assert_eq!(on(&one, || busy.touch().wait()), Ok(1), "messages arrive");
-    // A flood of requests: a thousand wait behind the first, the others are refused at once.
+    // This is a flood of requests. A thousand wait behind the first, and the others are refused at once.
     let peer = one.cluster.peer(two.cluster.id()).unwrap();
     for number in 0..2_000 {
         peer.say(Envelope::Ask { number, to: condemned, ask: AskKind::Info, reason: bytes::Bytes::new() });
@@ -270,7 +270,7 @@ fn a_policy_that_blocks_stops_nothing_else() {
     assert_eq!(two.cluster.statistics().refused, 2_000 - 1_023);
 }
 
-/// A link does not kill: a process may decide to survive others.
+/// A link alone does not end a process, since a process may decide to survive others.
 #[test]
 fn a_link_from_elsewhere_ends_no_process_that_traps_exits() {
     let (_nodes, [one, two]) = two(|builder| builder.allow(|_, _| false));
@@ -341,8 +341,8 @@ impl Counting {
     }
 }
 
-/// The mailbox is full when the requests arrive. (This failed once: with a policy, a stop overtook messages that waited
-/// for room.)
+/// The mailbox is full when the requests arrive. (This once failed: with a policy, a stop overtook messages that were
+/// waiting for room.)
 #[test]
 fn what_was_sent_before_a_stop_is_handled_before_it_though_a_policy_decides() {
     for asks in [false, true] {

@@ -1,4 +1,4 @@
-//! User code that blocks when a thread of the cluster answers it.
+//! User code that blocks when a thread of the cluster answers its request.
 
 use super::*;
 use postroom::__private::ThreadKind;
@@ -20,7 +20,7 @@ impl Wake for Blocks {
     }
 }
 
-/// A request whose answer wakes a waker, which blocks until this value is dropped.
+/// A request whose answer calls a waker that blocks until this value is dropped.
 struct BlocksWhenAnswered<F> {
     /// Number of requests, including those that were answered before they were polled.
     requests: i64,

@@ -1,5 +1,5 @@
-//! Bounds of everything that may wait on a node for a peer or because of it. The limits are lower than those of real
-//! nodes, and the limits of the sessions are small.
+//! Bounds on everything that may wait on a node for a peer or because of a peer. The limits are lower than those of
+//! real nodes, and the limits of the sessions are small.
 //!
 //! Each test was seen to fail when its limit was not checked.
 
@@ -69,8 +69,8 @@ fn two_with(message: usize) -> (Nodes, [Node; 2]) {
     (nodes, two)
 }
 
-/// The messages stored for a single slow process may already exceed the limit for all of them. The other node then gets
-/// no more credit until the processes continue. No message is lost.
+/// The messages stored for a single slow process may already exceed the limit for all processes together. The other
+/// node then gets no more credit until the processes continue. No message is lost.
 #[test]
 fn what_is_kept_for_all_slow_processes_has_a_limit() {
     const LIMIT: u64 = 512 << 10;
@@ -121,7 +121,7 @@ fn what_is_kept_for_all_slow_processes_has_a_limit() {
     assert_eq!([&one, &two].map(losses), [crate::Statistics::default(); 2]);
 }
 
-/// A peer that calls but takes no answers loses its session, which both sides notice, and the next session begins
+/// A peer that calls but takes no answers loses its session. Both sides notice the loss, and the next session begins
 /// empty.
 #[test]
 fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
@@ -134,7 +134,7 @@ fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
     observer.watch(laggard.pid()).wait().unwrap();
     assert_eq!(on(&one, || laggard.count().wait()), Ok(0));
     two.cluster.peer(one.cluster.id()).unwrap().limit_owed(LIMIT);
-    // While the node has no delivery, no message that arrives there is handled.
+    // While the node has no delivery, no message that reaches it is handled.
     let delivery = nodes.lock().machines[0].delivery.take();
     let here = postroom::routing::Node::of(one.cluster.id()).unwrap();
     let call = || std::thread::spawn(move || here.enter(|| laggard.filled(ANSWER).timeout(Duration::MAX).wait()));
@@ -163,7 +163,7 @@ fn a_peer_that_takes_no_answers_to_its_calls_loses_its_session() {
     assert_eq!([&one, &two].map(|node| node.cluster.statistics().floods), [0, 1]);
 }
 
-/// The messages that are accepted before the session opens exceed the limit of what a node may owe.
+/// The messages that are accepted before the session opens exceed the limit on what a node may owe.
 ///
 /// Catches: a node that treats its own waiting messages as a flood, and ends the session.
 #[test]

@@ -1,5 +1,5 @@
-//! Supervisors with children on other nodes, under all failures of either side. Each test counts the live children in
-//! a log: in the end there is exactly the one that the supervisor knows, or none.
+//! Supervisors with children on other nodes, under all failures of either side. Each test counts the live children in a
+//! log: in the end exactly one is left, which the supervisor knows, or none.
 
 use super::*;
 use crate::Builder;
@@ -14,7 +14,7 @@ use std::sync::PoisonError;
 struct Log {
     events: Vec<String>,
     alive: BTreeMap<String, i64>,
-    /// Whether processes that start at `wait` may continue.
+    /// Whether processes that were started with the entry `wait` may continue.
     is_open: bool,
 }
 
@@ -184,7 +184,7 @@ fn three_workers() -> (Nodes, [Node; 3]) {
     (nodes, three)
 }
 
-/// Sets short restart delays, so that the test takes little real time, and no limit on restarts.
+/// Sets short restart delays, so that the test takes little real time, and allows any number of restarts.
 fn patient(supervisor: Supervisor) -> Supervisor {
     let backoff = Backoff::exponential(Duration::from_millis(1), Duration::from_millis(5));
     supervisor.intensity(u32::MAX, Duration::from_secs(1)).backoff(backoff)
@@ -207,7 +207,7 @@ fn runs(tree: &Tree, name: &str) -> bool {
     child(tree, name).state == ChildState::Running
 }
 
-/// Returns the text of the last end of a child; empty if there was none.
+/// Returns how a child has most recently ended, as text. The text is empty if the child has not ended.
 fn last(tree: &Tree, name: &str) -> String {
     child(tree, name).last.map(|last| last.to_string()).unwrap_or_default()
 }
@@ -250,7 +250,7 @@ fn a_child_on_any_node_is_restarted_on_another_when_its_node_is_lost() {
         Child::new("a", move |spawn| spawn.on(&cluster).start::<Worker>("serve", payloads![number, "a".to_owned()]));
     let tree = patient(Supervisor::one_for_one()).add(child_of_any).spawn(&one.runtime).unwrap();
     until("it runs", || runs(&tree, "a"));
-    // Fails the child until it runs on the second node: each failure moves it to the next one.
+    // Fails the child until it runs on the second node: each failure moves it to the next node.
     let worker: Address<Worker> = tree.child("a").unwrap();
     until("it is there", || {
         let info = child(&tree, "a");
@@ -302,7 +302,7 @@ fn a_child_on_one_node_comes_back_with_its_node_and_only_once() {
     assert_eq!((lives(number), child(&tree, "a").pid), (1, Some(after)));
 }
 
-/// A restarted node is another node of the same name.
+/// A node that is restarted becomes another node with the same name.
 #[test]
 fn a_child_on_one_node_is_started_on_the_successor_of_that_node() {
     let (nodes, [one, two, three]) = three_workers();
@@ -321,7 +321,7 @@ fn a_child_on_one_node_is_started_on_the_successor_of_that_node() {
     assert_eq!(lives(number), 1);
 }
 
-/// The child's end does not count as normal then: a transient child is restarted on another node.
+/// In this case the child's end does not count as normal, so even a transient child is restarted on another node.
 #[test]
 fn a_child_is_restarted_on_another_node_when_the_runtime_of_its_node_is_shut_down() {
     let (nodes, [one, two, three]) = three_workers();
@@ -341,7 +341,7 @@ fn a_child_is_restarted_on_another_node_when_the_runtime_of_its_node_is_shut_dow
     assert_eq!(lives(number), 1);
 }
 
-/// The other side of a cut: here, the node of the supervisor is cut off.
+/// Here it is the node of the supervisor that is cut off.
 #[test]
 fn children_end_when_the_node_of_their_supervisor_is_lost() {
     let (nodes, [one, two, three]) = three_workers();
@@ -363,8 +363,8 @@ fn children_end_when_the_node_of_their_supervisor_is_lost() {
     }
 }
 
-/// The mule has to be killed. If it has not ended 200 ms after the kill, as on a busy machine, its supervisor continues
-/// with the child before it. Only the order of the others is certain.
+/// The mule has to be killed. If it has not ended 200 ms after the kill, as can happen on a busy machine, its
+/// supervisor continues with the child before it. So only the order of the other children is certain.
 #[test]
 fn a_supervisor_that_is_stopped_stops_its_children_in_order_wherever_they_are() {
     let (nodes, [one, _two, _three]) = three_workers();
@@ -496,7 +496,7 @@ fn siblings_are_restarted_together_across_nodes() {
     }
 }
 
-/// The child ends before its start is answered, or just after. The reason of its end is not lost.
+/// The child ends before its start is answered, or just after. The reason for its end is not lost.
 #[test]
 fn a_transient_child_whose_work_is_done_is_not_restarted() {
     let (nodes, [one, _two, _three]) = three_workers();

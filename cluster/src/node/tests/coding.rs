@@ -112,7 +112,7 @@ fn archive() -> (Nodes, [Node; 2], Address<Archive>) {
     (nodes, two, archive)
 }
 
-/// Catches: `NotRemote` ("write `#[process(remote)]`") for a message that has it, but is too long.
+/// Catches: `NotRemote` ("write `#[process(remote)]`") for a message that is remote, but too long.
 #[test]
 fn a_message_that_is_too_long_says_how_long_it_is_and_how_long_it_may_be() {
     const LENGTH: usize = 20 << 20;
@@ -237,10 +237,12 @@ impl<'de> Deserialize<'de> for Slow {
     }
 }
 
-/// A large value, or slow code of its type, may take longer to encode or decode than a lease lasts. That happens on
-/// the sender's thread and on that of the delivery, and the driver renews the lease meanwhile.
+/// A value may take longer to encode or decode than a lease lasts, because it is large or the code of its type is slow.
+/// The sender's thread encodes it, and the delivery's thread decodes it, so that the driver renews the lease in the
+/// meantime.
 ///
-/// Not covered: a lock that is held meanwhile, and that the driver needs less often than it renews.
+/// Not covered: a lock that is held while a value is encoded or decoded, and that the driver needs less often than it
+/// renews the lease.
 #[test]
 fn a_value_that_takes_long_to_be_coded_holds_up_no_lease() {
     let broker = Broker::new();

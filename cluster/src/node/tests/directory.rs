@@ -132,7 +132,7 @@ impl Till {
 /// The gates at which the entries of [`Vault`] wait, by key.
 static GATES: Mutex<BTreeMap<String, Arc<Gate>>> = Mutex::new(BTreeMap::new());
 
-/// A process with a key that is slow to start.
+/// A process with a key. It is slow to start.
 #[process]
 #[derive(Default)]
 struct Vault {
@@ -352,7 +352,7 @@ fn events_of_another_shape_and_those_without_room_are_counted() {
     });
     nodes[0].cluster.topic::<Other>("prices").publish(Other { euros: 1 }).unwrap();
     until("it is counted", || nodes[1].cluster.statistics().mismatched == 1);
-    // A full subscriber, and a flood that exceeds the backlog.
+    // A subscriber is full, and a flood of events exceeds the backlog.
     topic.unsubscribe(busy);
     let full = nodes[1].runtime.spawn(Teller::default()).mailbox(Bound::Hard(4, Overflow::Refuse)).serve().unwrap();
     topic.subscribe(full).unwrap();
@@ -527,7 +527,7 @@ fn a_policy_decides_on_processes_by_key_too() {
     assert!(two.cluster.keyed::<Till>(&key).wait().is_ok());
 }
 
-/// An error whose text blocks until its gate opens, or panics, and which calls the cluster when it is dropped.
+/// An error whose formatting blocks until its gate opens, or panics. It calls the cluster when it is dropped.
 #[derive(Debug)]
 struct Troublesome {
     cluster: Cluster,
@@ -581,8 +581,8 @@ impl Drop for Troublesome {
     }
 }
 
-/// The reason why a member of a group has ended may be a user's error. Its text must block no node, and its drop may
-/// call the cluster.
+/// The reason why a member of a group has ended may be a user's error. Formatting that error must block no node, and
+/// dropping it may call the cluster.
 #[test]
 fn the_error_of_a_member_runs_on_no_thread_of_the_cluster() {
     let (world, nodes) = nodes(2);
@@ -620,10 +620,10 @@ fn the_error_of_a_member_runs_on_no_thread_of_the_cluster() {
     assert_eq!(ON_DRIVER.load(Ordering::Relaxed), 0, "on a thread of the cluster");
 }
 
-/// Catches: a process with a key that lives as long as the runtime because it was started after the node had left.
+/// Catches: a keyed process that is started after the node has left, and therefore lives as long as the runtime.
 #[test]
 fn a_start_by_key_that_is_running_when_the_node_leaves_is_undone() {
-    // If a thread is preempted, the time of the start may be over before the node leaves, so try several times.
+    // If a thread is preempted, the time limit of the start may pass before the node leaves, so try several times.
     let is_told = (0..5).any(|round| {
         let (_nodes, node, gate, asks) = starting(&format!("leaves-{round}"));
         node.cluster.leave().wait();
@@ -636,7 +636,8 @@ fn a_start_by_key_that_is_running_when_the_node_leaves_is_undone() {
     assert!(is_told);
 }
 
-/// Catches: an entry that does not return and blocks all starts of the node. (Some of the others wait behind it.)
+/// Catches: an entry that does not return and blocks all starts of the node. (Some of the other starts do wait behind
+/// it.)
 #[test]
 fn a_start_by_key_that_takes_its_time_does_not_stop_all_others() {
     let (_nodes, node, gate, asks) = starting("slow");

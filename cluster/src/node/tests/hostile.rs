@@ -1,8 +1,8 @@
 //! Attacks on a node by messages: frames that have a forged sender, are repeated, belong to an old session, are too
 //! long, or are invalid.
 //!
-//! The broker enforces the permissions that a real one would. The attacker has a connection without a name, which may
-//! do anything, for tests of the nodes' own checks; elsewhere it has a connection with a name.
+//! The broker enforces the permissions that a real one would. For tests of the nodes' own checks, the attacker has a
+//! connection without a name, which may do anything. Elsewhere its connection has a name.
 
 use super::asks::Gate;
 use super::*;
@@ -62,7 +62,7 @@ fn a_frame_counts_once_and_in_its_session_only() {
     }
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(11));
 
-    // Frames of an earlier session, sent in the next.
+    // Frames of an earlier session are sent in the next one.
     two.client.disconnect();
     until("it is lost", || one.cluster.members().len() == 1);
     until("it knows", || !two.cluster.is_member());
@@ -86,7 +86,8 @@ fn a_frame_is_of_the_node_that_its_subject_names() {
     let attacker = nodes.broker.connect();
     let payload = frames.last().unwrap().payload.clone();
     let (first, third) = (identity(&one), identity(&three));
-    // The ID of one node under the name of another, and then a subject that only ends like one of the first node.
+    // The first subject has the ID of one node under the name of another. The second only ends like a subject of the
+    // first node.
     let mixed = subject(&two, Lane::Data, &Identity { name: third.name.clone(), id: first.id });
     publish(&attacker, &mixed, payload.clone());
     until("it is counted", || two.cluster.statistics().forged_frames == 1);
@@ -94,7 +95,7 @@ fn a_frame_is_of_the_node_that_its_subject_names() {
         Subjects::of("bank").frame(&identity(&two), Lane::Data, &Identity { name: "x".into(), id: first.id });
     publish(&attacker, &other_end, payload.clone());
     until("it is counted", || two.cluster.statistics().forged_frames == 2);
-    // Under the third node's own name: the frame does not belong to that node's session.
+    // Under the third node's own name, the frame does not belong to that node's session.
     publish(&attacker, &subject(&two, Lane::Data, &third), payload);
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(11));
     assert_eq!(on(&three, move || account.deposit(1).wait()), Ok(12), "its session goes on");
@@ -124,8 +125,8 @@ fn frames_that_are_none_are_counted_and_cost_nothing_else() {
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
 }
 
-/// A node that is not a member can send without limit: the number of its frames that wait for the driver is bounded,
-/// and the others are counted.
+/// A node that is not a member can send without limit. The number of its frames that wait for the driver is bounded,
+/// and all further frames are counted.
 #[test]
 fn frames_of_strangers_have_a_limit() {
     let (nodes, [one, two, _three]) = three();
@@ -209,14 +210,14 @@ fn a_node_does_not_become_another_by_the_store() {
         thief.create(bucket, &key, value, Box::new(move |answer| drop(sender.send(answer))));
         answers.recv_timeout(Duration::from_secs(60)).expect("an answer")
     };
-    // The record and the lease of the other node, which the broker refuses.
+    // The broker refuses the record and the lease of the other node.
     let record = crate::membership::Record::new("eu-2", 1).unwrap().encode();
     for bucket in [Bucket::Nodes, Bucket::Leases] {
         let key = format!("eu-2.{}", NodeId::new(99).unwrap());
         assert_eq!(write(bucket, key.clone(), record.clone()), Err(StoreError::Forbidden { key }));
     }
     assert_eq!(thief.refused(), 2);
-    // The ID of the other node under its own name, which the nodes refuse.
+    // The broker accepts the ID of the other node under the thief's own name, but the nodes refuse it.
     let record = crate::membership::Record::new("eu-3", 1).unwrap().encode();
     let claim = format!("eu-3.{}", victim.id);
     let claimed = write(Bucket::Nodes, claim.clone(), record).unwrap();
@@ -224,7 +225,7 @@ fn a_node_does_not_become_another_by_the_store() {
         until("the claim is counted", || node.cluster.statistics().claimed_ids == 1);
     }
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
-    // A lease under the claimed key, which is deleted again, as if the membership of the other node were over.
+    // A lease under the claimed key is written and deleted again, as if the membership of the other node were over.
     two.cluster.register("acct-7", account).wait().unwrap();
     until("the name is known", || one.cluster.holder("acct-7").is_some());
     let epoch = nodes.lock().machines[1].driver.as_ref().unwrap().epoch().unwrap();
@@ -241,14 +242,14 @@ fn a_node_does_not_become_another_by_the_store() {
     assert_eq!([&one, &two, &three].map(|node| node.cluster.statistics().refused), [0; 3]);
 }
 
-/// A peer requests keys but takes no answers: the answers that wait for it have a limit, beyond which its session ends.
-/// The next session has room again, and others are not affected.
+/// A peer requests keys but takes no answers. The answers that wait for it have a limit. Beyond the limit, its session
+/// ends. The next session has room again, and others are not affected.
 #[test]
 fn a_peer_that_takes_no_answers_about_keys_loses_its_session() {
     let (nodes, [one, two, three]) = three();
     let account = start(&three, "eu-2", 0);
     let peer = one.cluster.peer(two.cluster.id()).unwrap();
-    // While the node has no delivery, no message that arrives there is handled.
+    // While the node has no delivery, no message that reaches it is handled.
     let delivery = nodes.lock().machines[0].delivery.take();
     // The refusal contains the name of the missing entry.
     let entry = "x".repeat(4_000);
@@ -274,7 +275,7 @@ fn a_peer_that_takes_no_answers_about_keys_loses_its_session() {
     assert_eq!(on(&one, move || account.deposit(1).wait()), Ok(1));
 }
 
-/// A peer that reports more members than a node may have.
+/// A peer reports more members than a node may have.
 #[test]
 fn a_peer_with_too_many_members_loses_its_session() {
     let (_nodes, [one, two, three]) = three();
@@ -293,7 +294,8 @@ fn a_peer_with_too_many_members_loses_its_session() {
     until("the member is known again", || members(&two) == [member.pid()]);
 }
 
-/// A peer whose processes create more links and monitors than allowed: all are notified once that the node is lost.
+/// The processes of a peer create more links and monitors than allowed. Each link and monitor then reports once that
+/// the node is lost.
 #[test]
 fn a_peer_with_too_many_bonds_loses_its_session() {
     let nodes = Nodes::new();
@@ -367,7 +369,7 @@ fn starts_that_wait_have_a_limit() {
         }
     };
     flood(20, inputs(1 << 20));
-    // Fifteen of them, with the encoding of their lengths, are less than 16 MiB.
+    // Fifteen of them take less than 16 MiB, including their encoded lengths.
     until("those beyond the bytes are refused", || refused() == 5);
     flood(5_000, inputs(0));
     until("those beyond the number are refused", || refused() == 5 + 15 + 5_000 - 4_096);

@@ -29,7 +29,7 @@ impl Log {
         ONCE.call_once(|| tracing::subscriber::set_global_default(Self).unwrap());
     }
 
-    /// Returns the events about the nodes of this name, which no other test uses.
+    /// Returns the events about the nodes of this name. No other test uses the name.
     fn of(node: &str) -> Vec<(Level, Fields)> {
         let is_its = |event: &&(Level, Fields)| event.1.get("node").is_some_and(|name| name == node);
         EVENTS.lock().unwrap().iter().filter(is_its).cloned().collect()
@@ -157,7 +157,8 @@ fn a_node_that_may_not_join_again_goes_on_trying_and_says_why() {
     assert!(one.cluster.wait_for_members(1, Duration::from_secs(60)));
 }
 
-/// The refusal precedes any membership: it is an error of the program, whose join must not wait forever.
+/// The node is refused before it was ever a member. That is an error of the program, so the join must fail and not wait
+/// forever.
 #[test]
 fn a_refusal_of_the_first_join_is_an_error() {
     let broker = Broker::new();

@@ -1,5 +1,6 @@
-//! Senders to a node, or to a process there, that has no room. The limits of the sessions are small, and the nodes
-//! stand still while their world is locked, so the speed of the machine does not determine which senders wait.
+//! Senders whose messages find no room at a node, or at one of its processes. The limits of the sessions are small, and
+//! the nodes stand still while their world is locked, so the speed of the machine does not determine which senders
+//! wait.
 //!
 //! The tests were seen to fail with each of these defects: `Overflow::room` returns nothing; rooms are not passed on,
 //! or not at the end of a session; `admit_beyond` is unbounded; sends overtake waiting messages; the peer is not
@@ -10,7 +11,7 @@ use crate::session::{Config, LaneLimits};
 use postroom::inspect::ProcessState;
 use std::sync::atomic::AtomicUsize;
 
-/// A message of [`Sink`] is longer than this.
+/// Each message to [`Sink`] is longer than this.
 const LENGTH: usize = 4_000;
 /// Number of bytes that may wait in the session; as many again may wait beyond it.
 const QUEUE: u64 = 256 << 10;
@@ -116,8 +117,8 @@ impl Sent {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the source is suspended at `at`. It is suspended there repeatedly, since it has more to send
-    /// after the longest suspension.
+    /// Returns whether the source is suspended at `at`. It is suspended there repeatedly, since it still has more to
+    /// send when the longest suspension is over.
     fn is_suspended_at(&self, at: Pid) -> bool {
         self.source.pid().info().is_some_and(|info| info.state == ProcessState::Suspended { at })
     }
@@ -272,7 +273,7 @@ fn a_process_that_has_fallen_behind_holds_up_its_own_senders_alone() {
     let floods = floods.serve().unwrap();
     (0..ALL / 100).for_each(|_| floods.send_some(100).send().unwrap());
     let is_suspended = || floods.pid().info().unwrap().state == ProcessState::Suspended { at: slow.pid() };
-    // The sender waits first for the session, which is full at times, and, once nothing moves any more, for the
+    // The sender first waits for the session, which is full at times. Once nothing moves any more, it waits for the
     // process.
     let mut before = usize::MAX;
     until("its sender waits for it", || {
@@ -313,8 +314,8 @@ impl Floods {
     }
 }
 
-/// A supervisor keeps more messages for a child elsewhere than there is room for in flight and beyond: the rest waits
-/// in order, and is not lost.
+/// A supervisor keeps more messages for a child on another node than the session accepts, even beyond its bound. The
+/// rest waits in order, and is not lost.
 ///
 /// Mutation: in `ChildSlot::hand_over`, make messages without room dead letters; or in `RoomWait::resume`, notify no
 /// one.
@@ -337,7 +338,7 @@ fn what_is_kept_for_a_child_waits_for_room_on_the_way_to_it() {
     assert!(sink.pid().resolve().is_some_and(|pid| pid.node() == two.cluster.id()));
 }
 
-/// A message that is too long is refused with both numbers, and returned.
+/// A message that is too long is refused with its length and the limit, and returned.
 ///
 /// Mutation: make `Refusal::into_failure` report it as not remote, or change one of the numbers.
 #[test]

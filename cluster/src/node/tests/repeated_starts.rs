@@ -109,7 +109,7 @@ fn an_address_follows_its_name_from_holder_to_holder() {
     until("the name is known", || one.cluster.holder("acct-7").is_some());
     assert_eq!(deposit(3), Ok(303), "on the node itself");
 
-    // Used on another node, the address leads to the holder through its own node.
+    // Used on another node, the address leads to the holder through the node that created the address.
     let relay = start(&one, "eu-2", 0);
     assert_eq!(on(&one, move || relay.deposit(1).wait()), Ok(1));
     assert_eq!(on(&two, move || address.deposit(1).wait()), Ok(304));

@@ -43,7 +43,8 @@ fn a_dead_letter_of_another_nodes_message_is_reported_on_no_thread_of_the_cluste
             assert_eq!(account.deposit(1).wait(), Ok(1), "others are served");
         });
         until("nearly all are dead letters", || numbers.lock().unwrap().len() >= 195);
-        // Read before the process ends: its worker then reports the messages that are still in its mailbox.
+        // These are read before the process ends, because its worker then reports the messages that are still in its
+        // mailbox.
         let (kinds, numbers) = (noted(&kinds), numbers.lock().unwrap().clone());
         slow.pid().kill();
         gate.store(true, Ordering::Relaxed);
@@ -72,7 +73,7 @@ fn the_key_of_another_nodes_message_is_asked_for_on_no_thread_of_the_cluster() {
     slow.stand(Arc::clone(&gate)).send().unwrap();
     let account = start(&one, "eu-2", 0);
     on(&one, || {
-        // More than fit into its queue and its mailbox: the rest waits in the delivery.
+        // These are more than fit into the queue and the mailbox of the pool: the rest waits in the delivery.
         (0..MESSAGES).for_each(|number| slow.take(number).send().unwrap());
         assert_eq!(account.deposit(1).wait(), Ok(1), "others are served");
         gate.store(true, Ordering::Relaxed);

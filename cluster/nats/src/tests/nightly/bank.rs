@@ -1,9 +1,9 @@
 //! A bank with accounts on three nodes, over a real server, while the networks of the nodes fail one after another.
 //!
-//! A transfer is two calls with deadlines: money is withdrawn, and deposited elsewhere. The result of each call at
-//! the caller is compared with the calls that the accounts have handled. A call with an answer was handled once; a
-//! call reported as not delivered never was, so a deposit is then repeated; a call whose outcome is unknown was
-//! handled at most once. So the money is conserved, up to the transfers that were reported with an unknown outcome.
+//! A transfer is two calls with deadlines: money is withdrawn, and deposited elsewhere. The result of each call at the
+//! caller is compared with the calls that the accounts have handled. A call with an answer was handled once; a call
+//! that was reported as not delivered was never handled, so such a deposit is repeated; a call whose outcome is unknown
+//! was handled at most once. So the money is conserved, up to the transfers that were reported with an unknown outcome.
 //!
 //! The test was seen to fail with each of these defects: a session that accepts parcels repeatedly
 //! (`Incoming::on_segment`); open calls that are reported as not delivered when a session ends (`Peer::fail_all`).
@@ -110,7 +110,7 @@ struct Bank {
     accounts: Vec<Address<Account>>,
     last_number: AtomicU64,
     is_closed: AtomicBool,
-    /// Number of calls per outcome. Among those not done, only calls that were not delivered are counted.
+    /// Number of calls per outcome. Of the calls that were not done, only those that were not delivered are counted.
     counts: [AtomicU64; 3],
 }
 
@@ -144,7 +144,7 @@ impl Bank {
         told
     }
 
-    /// Transfers money until the bank closes. Returns all calls that it has made.
+    /// Transfers money until the bank closes. Returns all calls that were made.
     fn transfer(&self, mut random: Random) -> Vec<Movement> {
         let mut movements = Vec::new();
         let all = self.accounts.len() as u64;

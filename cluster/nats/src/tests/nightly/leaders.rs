@@ -36,7 +36,7 @@ fn nodes_outlive_the_loss_of_each_server() {
     for (killed, server) in servers.iter_mut().enumerate() {
         let before: Vec<u64> = nodes.iter().map(|(_, node)| node.statistics().outages).collect();
         server.kill();
-        // While a server is down, and after it has been restarted.
+        // First while the server is down, and then after it has been restarted.
         for restarts in [false, true] {
             if restarts {
                 server.restart();
