@@ -1,4 +1,4 @@
-//! Decides how long a shutdown waits, and for which steps. Uses no thread and no clock: the shutdown passes its
+//! Decides how long a shutdown waits, and for which steps. Uses no thread and no clock: the shutdown passes in its
 //! observations and the time.
 //!
 //! Only time can tell whether a step will return. So a step that has been running for [`GRACE`], and whose process has
@@ -25,7 +25,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(200);
 pub(crate) struct Grace {
     deadline: Option<Instant>,
     killed: Option<Instant>,
-    /// The steps found by the last look, and the time at which each was first seen.
+    /// The steps found by the most recent look, and the time at which each was first seen.
     steps: Vec<(StepId, Instant)>,
 }
 
@@ -98,9 +98,9 @@ mod tests {
         StepId { slot, steps: 7 }
     }
 
-    /// Simulates a shutdown with this deadline, starting at time zero, of one process in a step that begins at `begins`
-    /// and never returns, and of others that end when they are killed. Returns when it tells the threads to end, and
-    /// when it gives up on them.
+    /// Simulates a shutdown with this deadline that starts at time zero. One process is in a step that begins at
+    /// `begins` and never returns; `others` more processes end when they are killed. Returns the times at which the
+    /// shutdown tells the threads to end, and at which it gives up on them.
     fn shutdown(deadline: Duration, begins: Duration, others: u64) -> (Duration, Duration) {
         let (start, tick) = (Instant::now(), Duration::from_millis(1));
         let mut grace = Grace::until(start.checked_add(deadline));
