@@ -1,11 +1,11 @@
 //! Processes with a thread of their own, which holds no permit.
 //!
-//! Each has a [`PinnedThread`]: the record of its thread, which has an inbox and owns the process's slot. A thread that
-//! wakes the process passes the token to the owner of the slot, as for any process, and this owner puts it into the
-//! inbox: ordinary processes pay nothing for pinned ones. The pinned thread takes the token out, runs a time slice in
-//! the run loop that all threads share, and waits for the next token. It has a context, through which its process is
-//! found like any other, and is marked as having lost its permit: so the run loop takes its next process from here, and
-//! any process that it wakes goes to the global queue and is announced with the fence.
+//! Each has a [`PinnedThread`]: the record of its thread. The record has an inbox, and owns the process's slot. A
+//! thread that wakes the process passes the token to the owner of the slot, as for any process, and this owner puts it
+//! into the inbox. So ordinary processes pay nothing for pinned ones. The pinned thread takes the token out, runs a
+//! time slice in the run loop that all threads share, and waits for the next token. It has a context, so its process is
+//! found like any other. It is marked as having lost its permit, so the run loop asks this module for its next process,
+//! and any process that it wakes goes to the global queue and is announced with the fence.
 //!
 //! # Spawn
 //!
@@ -231,7 +231,7 @@ impl Scheduler {
         // A paused host needs the panic hook, too, so that the panics of the process are contained and reported like
         // all others.
         crate::util::panics::install_hook();
-        // Only the last part of the path is used, since the system shows 15 characters.
+        // Only the last part of the path is used, since the system shows only 15 characters.
         let name = (pending.kind.name)().rsplit("::").next().unwrap_or_default();
         let begin: Box<StartPinned> = Box::new(move |ctx| begin(make, start, ctx));
         let spawned = PinnedSpawn {
