@@ -42,9 +42,9 @@ pub(super) struct StepFacts {
     pub(super) has_taken: bool,
     /// Whether the time slice is over.
     pub(super) is_spent: bool,
-    /// Whether there is something in the control lane, or left from it: a node, or only a wake.
+    /// Whether there is something in the control lane, or left over from it: a node, or only a wake.
     pub(super) has_control: bool,
-    /// Whether there is a node in the control lane, or left from it.
+    /// Whether there is a node in the control lane, or left over from it.
     pub(super) has_control_node: bool,
     /// Whether there are messages or notices.
     pub(super) has_messages: bool,
@@ -103,8 +103,8 @@ impl StepFacts {
 }
 
 /// Returns what follows a step that has taken something and left no input, no yields and no rare state; `None` if
-/// [`StepFacts::outcome`] must decide. If something has arrived meanwhile, parking the token returns it, and the time
-/// slice continues while its budget lasts.
+/// [`StepFacts::outcome`] must decide. If something has arrived in the meantime, the token cannot be parked, and the
+/// time slice continues while its budget lasts.
 #[inline(always)]
 pub(super) fn rests_simply(status: StatusKind) -> Option<StepOutcome> {
     match status {

@@ -6,7 +6,7 @@
 //! * *running:begin* the thread, which has the token, sets this before it touches anything of the process;
 //! * *running:end* it clears this **before** it parks the token or queues it, and not after: from then on another
 //!   thread may run the process, and the drop of a value on this one, or any other user code here, must not find a slot
-//!   that belongs to another thread by now.
+//!   that by then belongs to another thread.
 //!
 //! Hence: *while a slot is named here and its incarnation is open, this thread has its token*. Two things rely on that:
 //! a process's code may access its own slot (`own`), and a panic, wherever it comes from, ends the process named here
