@@ -12,7 +12,7 @@
 //! To `slots`, the token of a kept process is held by its thread, and a mark in the slot shows that it is kept
 //! ([`LastPermit`](crate::slots::slot::words::LastPermit)). A sender that sees the mark after its push asks the
 //! [scheduler](crate::slots::Schedule::take_kept) for the token. A build with `--cfg postroom_no_local` keeps nothing
-//! here and passes the same tests, except for those that test kept tokens or the run-next slot, which are marked.
+//! here and passes the same tests, except for those of kept tokens or of the run-next slot. These tests are marked.
 
 pub(crate) mod answer;
 mod cache;

@@ -22,8 +22,8 @@
 //! the token. If the thread takes the token to run the process, the answer comes first in the step. If the token is
 //! displaced or taken by another thread, its new holder pushes the answer into the control lane.
 //!
-//! An answer takes this path only while the control lane is empty, so it comes before anything that is pushed there
-//! later. There is one exception: if another thread takes the process at that moment, the answer may come after
+//! An answer takes this path only while the control lane is empty, so it comes before anything that is pushed to that
+//! lane later. There is one exception: if another thread takes the process at that moment, the answer may come after
 //! something that the answering thread has sent later. No process notices, because processes that wait for control are
 //! futures, and a future is polled only when all controls have been taken.
 //!
@@ -61,8 +61,8 @@ use std::ptr::{self, NonNull};
 pub(crate) struct LocalTokens {
     pub(crate) lock: BiasedLock,
     run_next: AtomicPtr<Slot>,
-    /// An answer for the process in `run_next`, or for the process that the thread has taken from there, until its step
-    /// begins. It belongs to the holder of the token.
+    /// An answer for the process in `run_next`, or for the process that the thread has taken from `run_next`, until its
+    /// step begins. It belongs to the holder of the token.
     answer: AtomicPtr<MailNode>,
     /// The process that the answer is for; meaningless if there is no answer.
     answered: AtomicPtr<Slot>,
@@ -361,8 +361,8 @@ impl LocalTokens {
         unsafe { self.cache.put(&*slot) }
     }
 
-    /// Moves the process at the front of the cache into the table. If it is not idle, or cannot be put there, returns
-    /// its token.
+    /// Moves the process at the front of the cache into the table. If the process is not idle, or cannot be put into
+    /// the table, returns its token.
     pub(crate) fn leave_front(&self) -> Option<Token> {
         let left = self.lock.section(0, || {
             let front = NonNull::new(exchange(&self.cache.front, ptr::null_mut()))?;
@@ -403,7 +403,7 @@ impl LocalTokens {
         {
             let mut token = kept_out(ptr::from_ref(slot).cast_mut()).acquire();
             if let Some(first) = token.lanes().empty_first() {
-                // No other thread looks there before the section ends.
+                // No other thread looks at the place before the section ends.
                 place.store(ptr::null_mut(), Ordering::Relaxed);
                 return Some(Refill { local: self, token, first });
             }
@@ -426,8 +426,8 @@ impl LocalTokens {
         Some(kept_out(ptr::from_ref(slot).cast_mut()))
     }
 
-    /// Takes tokens until there are none left, and passes them to `put`, which must not keep any here. Waits for other
-    /// threads that are taking tokens, which soon succeed or give up.
+    /// Takes tokens until there are none left, and passes them to `put`. `put` must not keep any for this thread. Waits
+    /// for other threads that are taking tokens; those soon succeed or give up.
     pub(crate) fn flush(&self, mut put: impl FnMut(Kept)) -> KeepsNothing {
         while self.has_any() {
             self.take_cached().map(Kept::Cached).for_each(&mut put);

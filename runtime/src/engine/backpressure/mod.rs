@@ -1,4 +1,4 @@
-//! Back-pressure, which keeps mailboxes from growing without bound.
+//! Back-pressure keeps mailboxes from growing without bound.
 //!
 //! # Soft bounds: suspension
 //!
@@ -33,10 +33,11 @@
 //!
 //! # Why
 //!
-//! *No waiter is left on a list.* A receiver that runs at W4 has another step afterwards, which does W6, or takes the
-//! wake before it checks. A receiver that waits only for control is not woken at W4: it has taken nothing since it
-//! parked its token, and if it had made room before that, W4 does W6 in its place. W3 and W8 make the same two accesses
-//! in opposite order, so one of them sees the other: no process stays on the list of an ended receiver.
+//! *No waiter is left on a list.* A receiver that runs at W4 either has another step afterwards, and that step does W6,
+//! or takes the wake in the current step before it does W6. A receiver that waits only for control is not woken at W4:
+//! it has taken nothing since it parked its token, and if it had made room before that, W4 does W6 in its place. W3 and
+//! W8 make the same two accesses in opposite order, so one of them sees the other: no process stays on the list of an
+//! ended receiver.
 //!
 //! *No wake is lost.* A wake that W7 takes before it checks came after SUSPENDED was cleared (W6); a later one prevents
 //! the token from being parked.

@@ -344,7 +344,7 @@ fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReas
         (slot.resident().map(display), name(slot), at.pid().map(display), at.mailbox().and_then(name))
     });
     release(slot, slot.last(), suspension);
-    // This is logged last, since a log subscriber is user code, which may block, or send to the process.
+    // This is logged last, since a log subscriber is user code: it may block, or send to the process.
     if let Some((pid, process, mailbox, receiver)) = forced {
         let lasted = FORCED_RELEASE_AFTER;
         crate::util::log::warn!(

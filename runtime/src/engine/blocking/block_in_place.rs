@@ -1,4 +1,4 @@
-//! Blocking in a step: the thread hands off its permit to another thread, which runs the other processes, and gets a
+//! Blocking in a step: the thread hands off its permit to another thread, so that other processes can run, and gets a
 //! permit back afterwards.
 //!
 //! The protocol is in `handoff`. The blocking code runs on the stack of the step, so it may borrow from it. It runs
@@ -169,7 +169,7 @@ impl ThreadContext {
 
     fn run_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         self.without_context(|| {
-            // Now that this thread waits, all blocked threads may be waiting for processes, in which case a queued step
+            // Now that this thread waits, all blocked threads may be waiting for processes. In that case a queued step
             // gets a thread beyond the limit.
             self.host.wake_blocked_steps();
             let outer = BLOCKING_CONTEXT.replace(self);
@@ -487,7 +487,7 @@ mod tests {
         }
     }
 
-    /// Makes a host with as few threads as possible, whose permits are never taken over.
+    /// Makes a host with as few threads as possible. Its permits are never taken over.
     fn narrow() -> (Runtime, impl Fn(&Runtime) -> Address<Blocks>) {
         let builder = Runtime::builder().workers(1).blocking_threads(1).stall_limit(Duration::MAX);
         let spawn = |runtime: &Runtime| runtime.spawn(Blocks {}).serve().expect("it starts");

@@ -37,7 +37,7 @@ impl Scheduler {
     /// Passes a command to its handler. If that fails, the error is the answer.
     pub(crate) fn dispatch(&'static self, command: Payload, caller: Caller) {
         let Some((command, caller)) = simulate_dispatch(self, command, caller) else { return };
-        // Without the user code, both are dropped, which answers the command.
+        // Without the user code, both are dropped, and dropping the caller answers the command.
         self.with_user(|user| user.handlers.dispatch(command, caller));
     }
 

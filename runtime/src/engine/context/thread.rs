@@ -30,9 +30,9 @@ pub(crate) struct ThreadContext {
     pub(crate) permit: Cell<&'static Permit>,
     /// The thread that this one got its permit from, if that thread may have left work behind.
     pub(crate) behind: Cell<Option<usize>>,
-    /// Whether the thread has not had a permit yet.
+    /// Whether the thread began without a permit, and has yet to rest for the first time.
     pub(crate) is_new: Cell<bool>,
-    /// The record of a pinned process's thread, which has no permit and no index.
+    /// The record of this thread if it is that of a pinned process. Such a thread has no permit and no index.
     pub(crate) pinned_thread: Option<&'static PinnedThread>,
     pub(crate) deque: Deque<Token>,
     /// Number of steps that the thread had run when a shared queue last came first.

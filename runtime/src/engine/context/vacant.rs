@@ -175,7 +175,7 @@ mod tests {
             }
         }
 
-        /// Catches: user code on the watchdog's thread, which must not wait for such code.
+        /// Catches: user code that runs on the watchdog's thread. The watchdog must not wait for such code.
         #[test]
         fn what_has_come_late_behind_a_step_that_does_not_end_is_disposed_of_by_a_worker() {
             let runtime = Runtime::builder().workers(1).name("worker").build().expect("one worker");

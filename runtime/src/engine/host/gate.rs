@@ -1,7 +1,7 @@
 //! Admission of processes and visitors to a host, and waiting until all have left.
 //!
-//! Processes enter and leave at the rate of spawns. So each thread of the host has a tally of its own, which only it
-//! writes, without an atomic exchange; all other threads share one tally. Entering takes no lock:
+//! Processes enter and leave at the rate of spawns. So each thread of the host has a tally of its own. Only that thread
+//! writes it, without an atomic exchange. All other threads share one tally. Entering takes no lock:
 //!
 //! * C1 count oneself as entered, and execute the light barrier; C2 check whether the gate is closed: if so, count
 //!   oneself as left and turn back.

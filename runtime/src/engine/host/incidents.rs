@@ -42,7 +42,7 @@ pub struct AbnormalEnd {
     pub message: Option<&'static str>,
     /// The processes that were notified: those linked with it, then those that monitored it.
     pub told: Vec<Pid>,
-    /// Whether it had a supervisor, which was notified.
+    /// Whether it had a supervisor. If so, the supervisor was notified.
     pub supervised: bool,
 }
 

@@ -6,7 +6,7 @@
 //! since others rely on it; or in a [flush](crate::thread_cache::tokens), after which the thread must keep nothing. In
 //! these places, an empty slot is given back at once, and any other is queued. The queue is one of those that any
 //! thread may take from: a thread that pushes to it announces the push (sleep:P2), and a thread that goes to sleep
-//! looks there (sleep:S3). A worker empties the slots as visits, during which its permit can be taken over:
+//! looks at it (sleep:S3). A worker empties the slots as visits, during which its permit can be taken over:
 //! * when it has found nothing to run and has stopped searching, before it sleeps (`find`);
 //! * at each visit to a shared queue;
 //! * before it exits, when the host has stopped.
@@ -101,8 +101,8 @@ mod tests {
         }
     }
 
-    /// A thread parks an idle process, which then ends elsewhere. When the thread looks again, a process of another
-    /// host uses the slot, and is being killed.
+    /// A thread parks an idle process, and the process then ends on another thread. When the first thread looks at the
+    /// slot again, a process of another host uses it, and is being killed.
     ///
     /// Catches: a process that runs on the threads of another host.
     #[test]

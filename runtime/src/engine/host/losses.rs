@@ -68,7 +68,7 @@ struct LostEnd {
 }
 
 impl LostEnd {
-    /// Describes a process, which may have ended. Nothing is known about it once its slot has been reused.
+    /// Describes a process that may have ended. Nothing is known about it once its slot has been reused.
     fn of(pid: Pid) -> Self {
         if alias::is_local_alias(pid) {
             return Self { process: alias::kind(pid).map(|kind| (kind.name)()), label: None };

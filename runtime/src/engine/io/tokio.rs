@@ -3,8 +3,8 @@
 //! That runtime is either the program's own ([`Builder::tokio_handle`](crate::Builder::tokio_handle)), which drives
 //! itself, or one of the host's ([`Builder::tokio`](crate::Builder::tokio)), which the host's threads drive (see
 //! `engine/sched/driving`): an idle worker waits for the system in that runtime, and busy workers poll it. Either way,
-//! processes run on Postroom's workers, and the sockets and timers that they await are registered with Tokio, which
-//! wakes them.
+//! processes run on Postroom's workers. The sockets and timers that they await are registered with Tokio, and Tokio
+//! wakes the processes.
 //!
 //! Tokio's current-thread runtime may be driven by any thread, one at a time. A thread drives it by calling `block_on`
 //! with a future that becomes ready when the thread must stop driving; a callback that Tokio calls after waiting makes

@@ -464,7 +464,7 @@ pub(crate) fn close(body: Body, reason: &ExitReason) -> Option<ExitReason> {
         // The body is still there if its `close` has panicked.
         let dropped = body.map_or(Ok(()), |body| contain(Site::StateDrop, || drop(body)));
         let panic = closed.and(dropped).err().map(|panic| ExitReason::Panic(panic.into()));
-        // Blaming wakes callers, which runs foreign code.
+        // Blaming wakes callers, and this runs foreign code.
         if crate::call::caller::has_orphans()
             && let Err(panic) = contain(Site::Backstop, || crate::call::caller::blame(panic.as_ref().unwrap_or(reason)))
         {

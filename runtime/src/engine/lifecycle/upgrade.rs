@@ -36,7 +36,7 @@ pub(crate) fn succeed(token: &mut Token, successor: Successor) -> Option<ExitRea
     if panic.is_none()
         && let Some(done) = done
     {
-        // This may call the waker of a waiting thread, whose panic is contained there.
+        // This may call the waker of a waiting thread. A panic of that waker is contained where it is called.
         done();
     }
     panic

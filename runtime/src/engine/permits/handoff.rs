@@ -4,11 +4,11 @@
 //!
 //! A thread that is about to block in a step *hands off* its permit, and *comes back* for one afterwards; its queues
 //! stay with it, and every thread may empty them. A *spare* thread has neither permit nor work. A thread that has come
-//! back in the middle of a step, which must continue on its stack, *waits* in a queue for a permit. A *detached* thread
-//! is in a step without a permit: its permit was *taken over*, or it has come back from blocking in async code, where
-//! its process is in a run queue and the thread only has to leave the step. *Calling* a thread means setting a flag
-//! that it checks between two steps. All of this is decided under the lock of `sleep`; the documentation of the
-//! [folder](super) has a table of the states.
+//! back in the middle of a step *waits* in a queue for a permit, since the step must continue on the thread's stack. A
+//! *detached* thread is in a step without a permit: its permit was *taken over*, or it has come back from blocking in
+//! async code, where its process is in a run queue and the thread only has to leave the step. *Calling* a thread means
+//! setting a flag that it checks between two steps. All of this is decided under the lock of `sleep`; the documentation
+//! of the [folder](super) has a table of the states.
 //!
 //! # Steps
 //!
@@ -17,8 +17,8 @@
 //!   first waiting thread; else to a spare thread, which counts as searching from then on and remembers T; else T
 //!   starts a thread, if the limit allows, and repeats H1.
 //! * H2 the thread that got W is woken. If it was a spare thread, it looks at T's deque first.
-//! * H3 T runs the blocking code outside of its context: processes that it wakes meanwhile are queued as if woken from
-//!   outside.
+//! * H3 T runs the blocking code outside of its context: processes that it wakes in the meantime are queued as if woken
+//!   from outside.
 //!
 //! T comes back:
 //! * B1 under the lock, T takes the permit of the last sleeper, which becomes spare; if no thread sleeps, T joins the

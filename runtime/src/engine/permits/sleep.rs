@@ -17,8 +17,8 @@
 //! A thread that has found nothing:
 //! * S1 under the lock, enters the list, and counts itself as sleeping and no longer as searching; S2 executes a fence;
 //!   S3 looks at all queues once more. If there is work, and no thread searches, it takes itself off the list (unless
-//!   another thread already has) and searches. (If a thread does search, that thread ends its search after this look,
-//!   and then looks itself, by F3 or S3.)
+//!   another thread already has) and searches. (If a thread does search, that thread ends its search later than this,
+//!   and then looks at all queues itself, by F3 or S3.)
 //! * S4 parks until a thread has taken it off the list.
 //! * If its permit is taken from it in the meantime, or a thread waits for one at S1, it still does S3, and P3 to P5
 //!   for the work that it sees (`handoff`).

@@ -1,4 +1,4 @@
-//! Processes with a thread of their own, which holds no permit.
+//! Processes with a thread of their own. Such a thread holds no permit.
 //!
 //! Each has a [`PinnedThread`]: the record of its thread. The record has an inbox, and owns the process's slot. A
 //! thread that wakes the process passes the token to the owner of the slot, as for any process, and this owner puts it
@@ -9,7 +9,8 @@
 //!
 //! # Spawn
 //!
-//! * N1 the spawner performs every check that may refuse the process, and opens the slot, which the pinned thread owns;
+//! * N1 the spawner performs every check that may refuse the process, and opens the slot, with the pinned thread as its
+//!   owner;
 //! * N2 it starts the thread, and waits; N3 the thread makes the state and starts it in the spawner's place. It may
 //!   access the slot's data: the spawner has the token but does not use it, and foreign code on the spawner's thread
 //!   (such as a waker) does not either, since it is not part of the start;

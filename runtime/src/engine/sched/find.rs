@@ -152,7 +152,7 @@ impl ThreadContext {
     }
 
     /// Takes the newest process from the thread's deque. Checks first whether the deque is empty, since its `pop`
-    /// executes a fence even then. Only this thread pushes there, so the check misses nothing.
+    /// executes a fence even then. Only this thread pushes to it, so the check misses nothing.
     #[inline]
     fn pop(&self) -> Option<Token> {
         if self.deque.is_empty() { None } else { self.deque.pop() }

@@ -121,7 +121,7 @@ impl ThreadContext {
         }
     }
 
-    /// Performs sleep:S4: parks the calling thread, which must be the one of this context.
+    /// Performs sleep:S4: parks the calling thread, which must be the thread of this context.
     pub(super) fn park(&self, rest: &Rest) {
         match rest {
             Rest::Inbox(pinned_thread) => pinned_thread.wait(|| self.host.is_paused()),

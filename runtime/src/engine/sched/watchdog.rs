@@ -38,12 +38,12 @@
 //! that queues for a permit. When R1 sets the flag, all permits are on the list of sleepers, so all queues are empty
 //! except for work that a sleeper is about to find (sleep:S3), or that is announced after R1. Because of the order of
 //! the lock, steps are run from then on only by threads that have done R3 after R1. The work that they queue is
-//! reported by G1, or announced. For announced work, sleep:P3 finds either a sleeper, which is woken and searches; or a
-//! searcher, which takes the work, or does sleep:F3 or sleep:S3 and announces it again if it is still queued (this
-//! includes timers without a poller); or neither, which is G2. So while the flag is set, a searcher is about to look at
-//! queued work. A step that has lost its permit may continue while the watchdog rests: once it knows of the loss, it
-//! announces the work that it queues (handoff:M2). While the end of such a step has yet to be reported, the watchdog
-//! rests only for a limited time.
+//! reported by G1, or announced. For announced work there are three cases. If sleep:P3 finds a sleeper, that thread is
+//! woken and searches. If it finds a searcher, that thread takes the work, or it does sleep:F3 or sleep:S3 and
+//! announces the work again if it is still queued (this includes timers without a poller). If it finds neither, G2
+//! applies. So while the flag is set, a searcher is about to look at queued work. A step that has lost its permit may
+//! continue while the watchdog rests: once it knows of the loss, it announces the work that it queues (handoff:M2).
+//! While the end of such a step has yet to be reported, the watchdog rests only for a limited time.
 //!
 //! So an occasional message to an idle host wakes one thread, and causes no ticks. (Each such message takes 2.7 µs. In
 //! measurements, another thread that wakes every 2.5 ms, even in another program, added 1.5 to 2 µs.)

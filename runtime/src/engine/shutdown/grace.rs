@@ -13,7 +13,7 @@
 //! Processes outside of steps need no time limit except the final one: they end as soon as a thread takes them.
 //!
 //! A thread that has been told to end may also be in user code that is not a step. It gets [`GRACE`] as well, from when
-//! it was first seen there, whether or not a process was killed.
+//! it was first seen in such code, whether or not a process was killed.
 
 use crate::engine::watchdog::detector::StepId;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(200);
 pub(crate) struct Grace {
     deadline: Option<Instant>,
     killed: Option<Instant>,
-    /// The steps found by the most recent look, and the time at which each was first seen.
+    /// The steps passed to the most recent call of `look`, and the time at which each was first seen.
     steps: Vec<(StepId, Instant)>,
 }
 
@@ -54,7 +54,8 @@ impl Grace {
         self.steps.clear();
     }
 
-    /// Returns the next action when `left` processes are left. Must be called after a look at their steps.
+    /// Returns the next action when `left` processes are left. Must be called after [`look`](Self::look), which gets
+    /// their steps.
     pub(crate) fn next(&mut self, now: Instant, left: u64) -> GraceStep {
         if left == 0 {
             return GraceStep::Stop;
@@ -82,8 +83,8 @@ impl Grace {
         }
     }
 
-    /// Returns whether to stop waiting for a thread that has been told to end and is in `step`. Must be called after a
-    /// look at all such steps.
+    /// Returns whether to stop waiting for a thread that has been told to end and is in `step`. Must be called after
+    /// [`look`](Self::look), which gets all such steps.
     pub(crate) fn gives_up(&self, now: Instant, step: StepId) -> bool {
         let is_last = self.killed.is_some_and(|killed| now >= killed + 2 * GRACE);
         is_last || self.steps.iter().any(|(other, since)| *other == step && now >= *since + GRACE)

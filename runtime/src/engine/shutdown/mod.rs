@@ -212,7 +212,7 @@ impl Scheduler {
         if self.set_timer(Moment::now().after(deadline), kill).is_none() {
             self.kill_unattended();
         }
-        // Has no effect inside a process, which has not left yet.
+        // Has no effect inside a process, since that process has not left yet.
         self.end_if_left();
     }
 
@@ -237,7 +237,7 @@ impl Scheduler {
         if !is_left() {
             return;
         }
-        // The condition is checked again under the lock, which prevents the record's reuse (`reuse`).
+        // The condition is checked again under the lock. The lock prevents the reuse of the record (`reuse`).
         let mut ending = lock(&self.ending);
         if !is_left() {
             return;
@@ -245,7 +245,7 @@ impl Scheduler {
         self.stop_threads();
         let (timers, user) = (self.timers.take(), self.take_user());
         let report = ending.take().map(|shutdown| self.report_of(&shutdown));
-        // The rest of this function runs user code, including a log subscriber, which may end this host or start
+        // The rest of this function runs user code, such as a log subscriber. That code may end this host or start
         // another one. The name stays valid: every host that uses the record has the same one.
         drop(ending);
         timers.into_iter().for_each(TimerAction::discard);

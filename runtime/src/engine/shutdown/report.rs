@@ -64,7 +64,7 @@ impl fmt::Display for Unfinished {
 }
 
 impl ShutdownReport {
-    /// Returns whether no work was lost: every process ended by itself before the deadline, no message was discarded,
+    /// Returns true if no work was lost: every process ended by itself before the deadline, no message was discarded,
     /// no call was left unanswered, and a drain, if one was requested, completed.
     pub fn is_clean(&self) -> bool {
         !self.was_forced() && self.thrown_away == 0 && self.drained != Some(false)

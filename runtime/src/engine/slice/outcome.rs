@@ -1,6 +1,6 @@
 //! Decides what follows a step: a pure function of the facts that the step leaves.
 //!
-//! Steps without rare state do not use it: [`rests_simply`] decides with fewer checks what follows those, and a test
+//! Steps without rare state do not use this function. For those, [`rests_simply`] decides with fewer checks, and a test
 //! verifies that the result is the same.
 
 use crate::process::output::StepStatus;

@@ -19,8 +19,8 @@
 //! * J3 A step that has been seen for as long as the limit is *stalled* if others have waited for it, either as in J2,
 //!   or because J1 has found a process behind it. It is reported once, and again when it has ended.
 //!
-//! On a busy host there is nearly always something queued, which is then taken at once. So *others wait* only if no
-//! permit is idle and
+//! On a busy host something is nearly always queued, and is taken at once. So *others wait* only if no permit is idle
+//! and
 //! * J4 more processes were queued at the previous tick than steps have been made since: one of them has waited for a
 //!   tick; or
 //! * J5 something was queued, with no permit idle, at each tick for as long as the limit: the stuck permit's share of
@@ -96,7 +96,7 @@ pub(crate) struct HostSample<'a> {
     /// Number of processes in queues where all threads look, or in a step that waits for a permit.
     pub(crate) queued: usize,
     pub(crate) steps: u64,
-    /// Number of permits that are idle or searching.
+    /// Number of permits whose threads sleep or search.
     pub(crate) idle: usize,
     pub(crate) all_idle: bool,
 }

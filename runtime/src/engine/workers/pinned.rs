@@ -145,8 +145,8 @@ impl PinnedThread {
                 return None;
             }
             inbox.rests = true;
-            // Called outside the lock: `rests` may lead to a check of whether all threads are at rest, which takes the
-            // same lock.
+            // Called outside the lock: `rests` may lead to a check of whether all threads are at rest, and that check
+            // takes the same lock.
             drop(inbox);
             rests();
             inbox = lock(&self.inbox);

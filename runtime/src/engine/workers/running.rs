@@ -10,9 +10,9 @@
 //!
 //! Hence: *while a slot is named here and its incarnation is open, this thread has its token*. Two things rely on that:
 //! a process's code may access its own slot (`own`), and a panic, wherever it comes from, ends the process named here
-//! (`ThreadContext::panicked`). When a process exits, its incarnation is closed first, and its slot stays named until
-//! all have been notified of the end, which is after its token is parked: code that runs until then is still the
-//! process's own, and finds nothing to access.
+//! (`ThreadContext::panicked`). When a process exits, its incarnation is closed first. Its slot stays named until all
+//! have been notified of the end, even after its token is parked: code that runs until then is still the process's own,
+//! and finds nothing to access.
 //!
 //! A model is in `tests/models`.
 
