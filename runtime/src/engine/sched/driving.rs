@@ -2,10 +2,11 @@
 //!
 //! * D1 The poller (the sleeper that waits for timers) parks in the reactor instead of on its own. A host with a
 //!   reactor has a poller whenever any thread sleeps.
-//! * D2 A process that the reactor or one of its tasks wakes on the thread that drives it is queued like any process
-//!   woken from outside, but no thread is woken for it. D3 When the reactor has delivered all events of the system, or
-//!   is about to wait although something is queued, the poller does sleep:S3, with the fence before it: it finds the
-//!   work, leaves the list and runs it, and wakes other threads if there is enough for several (sleep:F3).
+//! * D2 A process that is woken by the reactor, or by one of its tasks, on the thread that drives the reactor is queued
+//!   like any process woken from outside, but no thread is woken for it. D3 When the reactor has delivered all events
+//!   of the system, or is about to wait although something is queued, the poller does sleep:S3, with the fence before
+//!   it: it finds the work, leaves the list and runs it, and wakes other threads if there is enough for several
+//!   (sleep:F3).
 //! * D4 A thread that runs processes polls the reactor regularly between steps, without waiting. D5 If this has queued
 //!   any processes, the thread announces all of them at once (sleep:P2 to sleep:P5).
 //! * D6 Tasks of the reactor are foreign code, and may take a long time. So, with one exception (below), they run only

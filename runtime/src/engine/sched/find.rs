@@ -56,7 +56,7 @@ const FAIR: u64 = 20;
 /// Number of visits to shared queues between two checks of the clock, the timers and the reactor.
 const CLOCK: u32 = 4;
 
-/// Number of steps in a row of processes from the run-next slot after which the deque comes first.
+/// After this many steps in a row of processes from the run-next slot, the deque comes first.
 const STREAK: u64 = 64;
 
 /// Maximum number of processes that a visit to the global queue takes besides the first.

@@ -303,7 +303,7 @@ pub(super) mod tests {
                     context.enter(|context| context.run_slice(&mut scratch, token));
                 }
             };
-            // A tick flushes the cache, which then stays disabled for some steps.
+            // At a tick the thread flushes its cache, and the cache's table then stays disabled for some steps.
             let slot = |pid: &Pid| TABLE.slot(pid.slot()).expect("it lives");
             let cached = std::iter::repeat_with(|| {
                 run(50);

@@ -78,7 +78,7 @@ pub(super) enum EndBy {
     Status,
     /// The request to kill or stop the process.
     Request,
-    /// The process waits for yields and has none.
+    /// The process waits for its yields, but none is outstanding.
     NoYields,
 }
 

@@ -35,7 +35,7 @@ impl Process for Stays {
     }
 }
 
-/// A process that makes the process of each PID that it gets end on its own thread, and then spawns the process that
+/// A process that gets PIDs. It makes the process of each end on its own thread, and then spawns the process that
 /// stays.
 struct Spawns(Option<Stays>);
 
