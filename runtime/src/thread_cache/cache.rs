@@ -1,30 +1,31 @@
 //! A thread's cache: tokens of processes that the thread ran recently and that have nothing to do.
 //!
-//! At its *front* is the last process that came to rest while another one was to run next: of two processes that send
-//! to each other, one is at the front while the other runs. When another process takes the front, the previous one
-//! moves into the *table*. An idle process also moves there when the thread takes its next process from elsewhere than
-//! the run-next slot. An idle process that comes to rest while others wait only in the deque goes into the table
-//! directly. (In these two cases, the token of a process that waits for control is parked, because another thread is
-//! likely to answer it.) The place of a process in the table depends on the address of its slot. If the place is
-//! occupied, the token is parked.
+//! At its *front* is the process that most recently came to rest while another one was to run next: of two processes
+//! that send to each other, one is at the front while the other runs. When another process takes the front, the
+//! previous one moves into the *table*. An idle process also moves into the table when the thread takes its next
+//! process from anywhere but the run-next slot. An idle process that comes to rest while others wait only in the deque
+//! goes into the table directly. (In these two cases, the token of a process that waits for control is parked, because
+//! another thread is likely to answer it.) The place of a process in the table depends on the address of its slot. If
+//! the place is occupied, the token is parked.
 //!
 //! At each visit to the shared queues, the thread checks whether others have sent something to the process at its
-//! front. Until then the process waits, which takes no longer than a few time slices of processes that send to each
-//! other. The thread cannot check its whole table every few steps, so a sender on another thread notifies the thread
-//! that has the process in its table:
+//! front. Until then the process waits, for no longer than a few time slices of processes that send to each other. The
+//! thread cannot check its whole table every few steps, so a sender on another thread notifies the thread that has the
+//! process in its table:
 //!
 //! * *cache*: the thread stores the token in its place, and the mark in the slot.
 //! * *push*: another thread pushes. *ask*: it looks for the mark and, if that is set, for the process in the table of
 //!   each thread. *notify*: it sets [`NOTIFIED`](super::lock::NOTIFIED) for the thread that has the process.
 //! * *flush*: between two steps, the thread sees the flag and parks every token in the cache. The table then stays
 //!   disabled for a while, since other threads use these processes too.
-//! * *check*: at its next visit to the shared queues, the thread passes a fence and looks at each process that was put
-//!   into its table since the previous visit.
+//! * *check*: at its next visit to the shared queues, the thread executes a fence and looks at each process that was
+//!   put into its table since the previous visit.
 //!
-//! *No input is overlooked*: *push*, both looks of *ask*, and the fence are sequentially consistent. Either *check*
+//! *No input is overlooked*: *push*, both reads of *ask*, and the fence are sequentially consistent. Either *check*
 //! sees the input, or *ask* comes after the fence and sees the mark and the place that *cache* stored, unless the
-//! thread has taken the process out again since; then it looks at the process's lanes in any case. (Both looks need
-//! this order: mark and place are stored one after the other, and seeing one does not imply seeing the other.)
+//! thread has taken the process out again since. In that case the thread looks at the process's lanes anyway. (Both
+//! reads need this order: mark and place are stored one after the other, and seeing one does not imply seeing the
+//! other.)
 //!
 //! If a step does not end, the watchdog takes everything out of the cache of its thread, like the process in the
 //! run-next slot (`engine/watchdog/detector`). The thread itself flushes its cache before it gives its permit away,
@@ -114,7 +115,7 @@ impl Cache {
         self.is_enabled.store(is_enabled, Ordering::Relaxed);
     }
 
-    /// Returns whether the process in `slot` is in this table: the second look of *ask*. May be called from any thread;
+    /// Returns whether the process in `slot` is in this table: the second read of *ask*. May be called from any thread;
     /// the result may already be out of date.
     pub(super) fn has(&self, slot: &Slot) -> bool {
         fence_for_models();
@@ -166,8 +167,8 @@ impl Cache {
         has_recent || self.has_front()
     }
 
-    /// Takes a process with input for *check*: the one at the front, or one that was put into the table since the last
-    /// visit. Returns null if there is none, which ends the check.
+    /// Takes a process with input for *check*: the one at the front, or one that was put into the table since the
+    /// previous visit. Returns null if there is no such process; then the check is complete.
     pub(super) fn take_filled(&self) -> *mut Slot {
         let front = self.front.load(Ordering::Relaxed);
         // SAFETY: null, or a slot, whose token is here; slots are never freed.
@@ -194,8 +195,8 @@ impl Cache {
     }
 
     /// Takes the process at the front or, if there is none, the first one in the table from place `from` on, and moves
-    /// `from` past it. If there is none left, marks the table as unused, so nothing must be put into the cache between
-    /// these calls.
+    /// `from` past it. If there is none left, marks the table as unused. So nothing must be put into the cache between
+    /// the calls that empty it.
     pub(super) fn take_from(&self, from: &mut usize) -> *mut Slot {
         let front = self.front.load(Ordering::Relaxed);
         if !front.is_null() {
@@ -263,7 +264,7 @@ mod tests {
         assert!(put(&cache, last) && cache.has(last) && !cache.has(first));
     }
 
-    /// Catches: more recent processes than fit; a check that does not clear the list of them.
+    /// Catches: more recent processes than their list has room for; a check that does not clear the list.
     #[test]
     fn what_has_come_into_the_table_is_checked_once() {
         let (cache, slots) = (Cache::new(), slots());

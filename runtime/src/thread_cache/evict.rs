@@ -10,8 +10,8 @@ pub(crate) enum Evicted {
     Parked,
     /// Something has arrived: the process must be queued.
     HasInput(Token),
-    /// The process has ended meanwhile, on another thread. Its slot is vacant or has another process, perhaps of
-    /// another host. The token must go to [`Token::pass_on`], which may run user code.
+    /// The process has ended in the meantime, on another thread. Its slot is vacant or has another process, perhaps one
+    /// of another host. The token must go to [`Token::pass_on`], which may run user code.
     HasEnded(Token),
 }
 

@@ -13,9 +13,9 @@
 //! Acquire, O9 is Release and O2 Acquire, so each side sees what the other has done to the tokens and the slots. Of
 //! several other threads, O5 admits one.
 //!
-//! *O7 ends*: a section, O1 to O4, takes few instructions and runs no user code. If the system stops the thread in one,
-//! O7 gives up after [`PATIENCE`] looks, and the caller tries again later, as the watchdog does at its next tick. The
-//! thread can then use its tokens again, although it may have done without them at O2.
+//! *O7 ends*: a section, O1 to O4, takes few instructions and runs no user code. If the system preempts the thread in a
+//! section, O7 gives up when it has looked [`PATIENCE`] times, and the caller tries again later, as the watchdog does
+//! at its next tick. The thread can then use its tokens again, although it may have done without them at O2.
 //!
 //! # Attention
 //!

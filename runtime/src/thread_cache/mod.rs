@@ -9,10 +9,10 @@
 //! A process whose token is here while it has nothing to do is *kept*; the guide calls it warm.
 //!
 //! This module only saves time: [`slots`](crate::slots) does whatever this module cannot do, and does not depend on it.
-//! There the token of a kept process counts as held by its thread, and a mark in the slot shows that it is kept
+//! To `slots`, the token of a kept process is held by its thread, and a mark in the slot shows that it is kept
 //! ([`LastPermit`](crate::slots::slot::words::LastPermit)). A sender that sees the mark after its push asks the
 //! [scheduler](crate::slots::Schedule::take_kept) for the token. A build with `--cfg postroom_no_local` keeps nothing
-//! here and passes the same tests, except for those that test kept tokens or the run-next slot, which are marked.
+//! here and passes the same tests, except for those of kept tokens or of the run-next slot. These tests are marked.
 
 pub(crate) mod answer;
 mod cache;

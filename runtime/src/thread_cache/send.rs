@@ -16,7 +16,7 @@ use std::ptr::{self, NonNull};
 /// Sends a message to the process `to` in `slot`.
 ///
 /// # Errors
-/// The message, if there is no such process here or its mailbox is full.
+/// The message, if that process is not in the slot or its mailbox is full.
 #[inline]
 pub(crate) fn send<M: Send + 'static>(slot: &'static Slot, to: Pid, message: M) -> Result<(), (M, RefusalReason)> {
     match EmptyNode::of::<M>(slot, to) {
@@ -31,7 +31,7 @@ pub(crate) fn send<M: Send + 'static>(slot: &'static Slot, to: Pid, message: M) 
 /// Sends a message with a caller to the process `to` in `slot`.
 ///
 /// # Errors
-/// The message and its caller, if there is no such process here or its mailbox is full.
+/// The message and its caller, if that process is not in the slot or its mailbox is full.
 #[inline(always)]
 pub(crate) fn call<M: Send + 'static>(
     slot: &'static Slot,
@@ -63,7 +63,7 @@ impl EmptyNode {
         if !slot.permit.is_kept_idle() || !slot.carries_unrecorded(to) {
             return None;
         }
-        // A subscriber, which is asked about each message, is user code, so no lock or token may be held meanwhile.
+        // A subscriber is asked about each message. It is user code, so no lock or token may be held while it runs.
         if spans::may_be_wanted() {
             return None;
         }

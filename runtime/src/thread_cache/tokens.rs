@@ -3,7 +3,7 @@
 //!
 //! # Messages
 //!
-//! An idle process that is kept saves the exchange that parks its token. A message from the same thread then needs
+//! Keeping an idle process saves the exchange that would park its token. A message from the same thread then needs
 //! neither the exchange that queues it nor the one that takes the token: the sender takes the token from here, stores
 //! the message in the mailbox's first node, and makes the process run next ([`send`](super::send)). Other threads send
 //! as usual and leave the rest to the thread that keeps the token.
@@ -22,10 +22,10 @@
 //! the token. If the thread takes the token to run the process, the answer comes first in the step. If the token is
 //! displaced or taken by another thread, its new holder pushes the answer into the control lane.
 //!
-//! An answer takes this path only while the control lane is empty, so it comes before anything that is pushed there
-//! later. There is one exception: if another thread takes the process at that moment, the answer may come after
+//! An answer takes this path only while the control lane is empty, so it comes before anything that is pushed to that
+//! lane later. There is one exception: if another thread takes the process at that moment, the answer may come after
 //! something that the answering thread has sent later. No process notices, because processes that wait for control are
-//! futures, which are polled when all controls have been taken.
+//! futures, and a future is polled only when all controls have been taken.
 //!
 //! # When
 //!
@@ -43,7 +43,8 @@
 //! a token; the other thread takes that token or gives up soon. The functions by which a thread does any of these
 //! things require a [`KeepsNothing`], which only the flush creates.
 //!
-//! Moving a token elsewhere runs no user code, which might wake or spawn processes that the thread would keep again.
+//! Moving a token elsewhere runs no user code, since that might wake or spawn processes that the thread would keep
+//! again.
 //!
 //! A model is in `tests/models`.
 
@@ -60,8 +61,8 @@ use std::ptr::{self, NonNull};
 pub(crate) struct LocalTokens {
     pub(crate) lock: BiasedLock,
     run_next: AtomicPtr<Slot>,
-    /// An answer for the process in `run_next`, or for the process that the thread has taken from there, until its step
-    /// begins. It belongs to the holder of the token.
+    /// An answer for the process in `run_next`, or for the process that the thread has taken from `run_next`, until its
+    /// step begins. It belongs to the holder of the token.
     answer: AtomicPtr<MailNode>,
     /// The process that the answer is for; meaningless if there is no answer.
     answered: AtomicPtr<Slot>,
@@ -222,8 +223,9 @@ impl LocalTokens {
         if put == Some(true) { Ok(()) } else { Err(kept_out(raw)) }
     }
 
-    /// Makes the process in `slot`, which waits for control only, run next with an answer, if it is in the cache, its
-    /// control lane is empty, there is no process to run next yet, and the thread is watched and has its permit.
+    /// Makes the process in `slot` run next with an answer. The process waits for control only. This is done only if
+    /// the process is in the cache, its control lane is empty, there is no process to run next yet, and the thread is
+    /// watched and has its permit.
     ///
     /// # Errors
     /// The answer otherwise, or if another thread is taking the tokens of this one.
@@ -288,8 +290,8 @@ impl LocalTokens {
         Some(unsafe { NodeBox::from_raw(answer) })
     }
 
-    /// Pushes the answer for the process of `token`, if there is one, into its control lane. Needed for a process that
-    /// runs elsewhere or later.
+    /// Pushes the answer for the process of `token`, if there is one, into that process's control lane. Needed if the
+    /// process is to run elsewhere or later.
     pub(crate) fn push_answer(&self, token: Token) -> Token {
         if let Some(answer) = self.take_answer(&token) {
             let claim = token.slot().lanes.push_control(answer);
@@ -298,9 +300,9 @@ impl LocalTokens {
         token
     }
 
-    /// Returns whether the process in the slot `index` runs next; false if another thread is taking it. The thread that
-    /// runs the process, which may be one that takes it from here later, sees everything that this thread has done
-    /// before the call.
+    /// Returns whether the process in the slot `index` runs next; false if another thread is taking it. If the process
+    /// runs next, the thread that runs it sees everything that this thread has done before the call, even if another
+    /// thread takes the process from here later.
     #[inline(always)]
     pub(crate) fn is_next(&self, index: u32) -> bool {
         // SAFETY: null, or a slot; slots are never freed.
@@ -310,7 +312,7 @@ impl LocalTokens {
     }
 
     /// Keeps the token of a process that has nothing to do: at the front of the cache, or in its table. If there is no
-    /// room for both it and the process that it displaces, returns the token of the one to evict.
+    /// room for both this process and the one that it displaces, returns the token of the process to evict.
     #[inline(always)]
     pub(crate) fn keep(&self, token: Token, kind: ParkKind, at_front: bool) -> Option<Token> {
         token.slot().permit.keep(Some(kind));
@@ -326,8 +328,8 @@ impl LocalTokens {
     }
 
     /// Keeps the token of a process that has nothing to do at the front of the cache, and takes that of the process to
-    /// run next. Does so only if there is one, the front is free or its process fits into the table, and the thread has
-    /// nothing to check between two steps.
+    /// run next. Does so only if there is a process to run next, the front is free or its process fits into the table,
+    /// and the thread has nothing to check between two steps.
     ///
     /// # Errors
     /// The token otherwise, or if light barriers are not enough.
@@ -359,8 +361,8 @@ impl LocalTokens {
         unsafe { self.cache.put(&*slot) }
     }
 
-    /// Moves the process at the front of the cache into the table. If it is not idle, or cannot be put there, returns
-    /// its token.
+    /// Moves the process at the front of the cache into the table. If the process is not idle, or cannot be put into
+    /// the table, returns its token.
     pub(crate) fn leave_front(&self) -> Option<Token> {
         let left = self.lock.section(0, || {
             let front = NonNull::new(exchange(&self.cache.front, ptr::null_mut()))?;
@@ -401,7 +403,7 @@ impl LocalTokens {
         {
             let mut token = kept_out(ptr::from_ref(slot).cast_mut()).acquire();
             if let Some(first) = token.lanes().empty_first() {
-                // No other thread looks there before the section ends.
+                // No other thread looks at the place before the section ends.
                 place.store(ptr::null_mut(), Ordering::Relaxed);
                 return Some(Refill { local: self, token, first });
             }
@@ -424,8 +426,8 @@ impl LocalTokens {
         Some(kept_out(ptr::from_ref(slot).cast_mut()))
     }
 
-    /// Takes tokens until there are none left, and passes them to `put`, which must not keep any here. Waits for other
-    /// threads that are taking tokens, which soon succeed or give up.
+    /// Takes tokens until there are none left, and passes them to `put`. `put` must not keep any for this thread. Waits
+    /// for other threads that are taking tokens; those soon succeed or give up.
     pub(crate) fn flush(&self, mut put: impl FnMut(Kept)) -> KeepsNothing {
         while self.has_any() {
             self.take_cached().map(Kept::Cached).for_each(&mut put);
@@ -458,7 +460,7 @@ impl LocalTokens {
         token.map_or(Ok(()), Err)
     }
 
-    /// Takes the token of the vacant slot that was kept last.
+    /// Takes the token of the vacant slot that was kept most recently.
     #[inline]
     pub(crate) fn take_vacant(&self) -> Option<Token> {
         if !self.has_vacant() {
@@ -468,7 +470,7 @@ impl LocalTokens {
         self.lock.section(0, || unsafe { self.vacant.take() })?
     }
 
-    /// Takes the tokens of the vacant slots that have been kept since the last tick or longer.
+    /// Takes the tokens of the vacant slots that have been kept since the previous tick or longer.
     #[cold]
     pub(crate) fn take_old_vacant(&self) -> Vec<Token> {
         let mut old = VacantSlots::room();

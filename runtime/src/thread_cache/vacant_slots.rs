@@ -7,23 +7,24 @@
 //! # Late arrivals
 //!
 //! No request reaches a kept slot, because a slot is not kept while a [requester](crate::slots::slot::requests) is
-//! about to push. A message can arrive: if its sender found the process alive and pushes after the end, it finds no
-//! mark in the mailbox of a kept slot, as if the process were in its last step. The message stays there until the slot
-//! leaves this list; then the token is parked, which disposes of the message. If the slot was taken for a new process,
-//! that process is spawned in another slot: in this one, a caller would wait for the first step of the new process,
-//! which may be long and may itself wait for the caller. (Only a message that is pushed even later, by a sender that
-//! was preempted, is found by the new process, which refuses it because of its generation; its caller does not wait for
-//! the new process.) So no slot may stay here for long. At each tick of the watchdog the thread gives back those that
-//! were here at the tick before, and at each [flush](super::tokens) it gives back all of them.
+//! about to push. A message can arrive: if its sender found the process alive and pushes after the end, the sender
+//! finds no mark in the mailbox of a kept slot, as if the process were in its last step. The message stays in the
+//! mailbox until the slot leaves this list; then the token is parked, and the message is disposed of. If the slot was
+//! taken for a new process, that process is spawned in another slot: in this slot, a caller would wait for the first
+//! step of the new process, and that step may be long and may itself wait for the caller. (Only a message that a
+//! preempted sender pushes even later is found by the new process. That process refuses the message because of its
+//! generation, and the message's caller does not wait for the new process.) So no slot may stay in this list for long.
+//! At each tick of the watchdog the thread gives back the slots that were in it at the tick before, and at each
+//! [flush](super::tokens) it gives back all of them.
 //!
 //! If a step does not end, the watchdog takes these tokens, along with the one in the run-next slot. A thread that is
-//! not watched, or has lost its permit, keeps none.
+//! not watched, or has lost its permit, keeps no vacant slots.
 //!
-//! Disposing of late messages runs user code, and is left to a worker (`engine/host/late_slots`). The token of an empty
-//! slot is parked by the thread that gives it back.
+//! Disposing of late messages runs user code, so it is left to a worker (`engine/host/late_slots`). The token of an
+//! empty slot is parked by the thread that gives it back.
 //!
-//! A slot is kept only if no process is notified of the end of its process (`exit` ensures that), so no dead letter can
-//! follow such a notification.
+//! A slot is kept only if no other process is notified when its process ends (`exit` ensures that), so no dead letter
+//! can follow such a notification.
 
 use crate::slots::Token;
 use crate::sync::{AtomicUsize, Ordering, OwnedCell};
@@ -84,7 +85,7 @@ impl VacantSlots {
         unsafe { self.change(keep) }
     }
 
-    /// Takes the token that was kept last.
+    /// Takes the token that was kept most recently.
     ///
     /// # Safety
     /// The caller has the lock.
@@ -101,8 +102,8 @@ impl VacantSlots {
         unsafe { self.change(take) }
     }
 
-    /// Moves the tokens that have been kept since the last tick into `to`, which has [room](Self::room) for all. Called
-    /// at each tick.
+    /// Moves the tokens that have been kept since the previous tick into `to`, which has [room](Self::room) for all.
+    /// Called at each tick.
     ///
     /// # Safety
     /// The caller has the lock.

@@ -1,12 +1,12 @@
-//! Senders to other nodes whose transport has no room: they are suspended as at a mailbox with a soft bound.
+//! Suspends processes that send to other nodes while the transport has no room, as at a mailbox with a soft bound.
 //!
 //! The messages of a process are accepted beyond the bound of the transport, and its thread notes the transport's
-//! queue, as [`congestion`](super::congestion) does for a mailbox. After the step the process is suspended there
-//! ([`suspend`](super::suspend)): it is listed in the queue instead of at a slot, under the queue's lock.
-//! [`transport_queue`](crate::routing::transport_queue) explains why no wake-up is lost. This suspension ends like any
-//! other by a signal, by the longest wait, or when the process's own mailbox exceeds its bound. Only the edge of the
-//! wait graph is missing, since this node does not know what a process of another node waits for: a cycle across nodes
-//! ends with the longest wait.
+//! queue, as [`congestion`](super::congestion) does for a mailbox. After the step the process is suspended at that
+//! queue ([`suspend`](super::suspend)): it is listed in the queue instead of at a slot, under the queue's lock.
+//! [`transport_queue`](crate::routing::transport_queue) explains why no wake-up is lost. Like any other, this
+//! suspension ends when the process gets a signal, when it has waited for the maximum time, or when its own mailbox
+//! exceeds its bound. Only the edge of the wait graph is missing, since this node does not know what a process of
+//! another node waits for: a cycle across nodes ends when a process in it has waited for the maximum time.
 //!
 //! If the transport refuses messages beyond its bound too, the step itself waits, as in backpressure:W9.
 
@@ -57,7 +57,7 @@ fn deliver_to_full(transport: &dyn Transport, mut refused: Undeliverable) -> Res
                 note_congestion_abroad();
                 return Ok(());
             }
-            // Waits for room for one message: those sent before were accepted.
+            // Waits for room for one message: the messages sent before it were accepted.
             (Err(again), Some(own)) if is_full(&again) && wait_in_step_at(own, place, 1) => refused = again,
             (done, _) => return done,
         }

@@ -17,7 +17,7 @@ use std::ptr;
 pub(crate) enum SendMode {
     /// The sending process may be suspended.
     Normal,
-    /// A delayed send: it does not wait for room, but a full mailbox that drops messages does so for it, too.
+    /// A delayed send. It does not wait for room; a full mailbox that drops messages also drops one for this send.
     Delayed,
     /// The message is returned if its sender would have to wait.
     Try,
@@ -30,7 +30,7 @@ thread_local! {
 }
 
 pub(crate) fn with_mode<R>(mode: SendMode, send: impl FnOnce() -> R) -> R {
-    // Forgets the mailbox that this thread is known to congest, which would otherwise not be checked again.
+    // Forgets which mailbox this thread is known to congest: that mailbox would otherwise not be checked again.
     let (outer, known_congested) = (MODE.replace(mode), node_pool::set_known_congested(0));
     let _restore = defer(|| {
         MODE.set(outer);
@@ -84,7 +84,7 @@ pub(crate) fn admit(slot: &'static Slot, node: NodeBox) -> Admission {
             if is_over(slot) {
                 note_congestion(own, slot);
             } else {
-                // CONGESTED is set because processes wait for room. Whether this one exceeds the bound in its time
+                // CONGESTED is set because processes wait for room. Whether this process exceeds the bound in its time
                 // slice is checked with every 128th message, as for any mailbox.
                 node_pool::set_known_congested(slot.address());
             }
@@ -123,7 +123,7 @@ pub(crate) fn known(slot: &'static Slot) -> u64 {
 
 /// Records that the process `own` congests `slot`. The amount that its step has sent since then is measured by the
 /// budget that the step has spent: the messages between two length checks may come from any sender, and counting them
-/// would make the step wait because of others.
+/// would make the step wait because of what others send.
 fn note_congestion(own: &'static Slot, slot: &'static Slot) {
     let (Some(bound), Some(generation)) = (bound_of(slot), slot.living()) else { return };
     let before = CONGESTED.get();

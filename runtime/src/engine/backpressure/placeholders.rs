@@ -4,10 +4,10 @@
 //! # Why a second queue
 //!
 //! The lane cannot enforce a hard bound. Its length is exact only for the receiver: senders that read it and then push
-//! would together exceed the bound. To drop the oldest message, a sender would have to take from the end that belongs
+//! could together exceed the bound. To drop the oldest message, a sender would have to take from the end that belongs
 //! to the token's holder. A count of admitted messages beside the lane would solve the first problem but not the
-//! second, and costs 13 ns for each message on two cores (`benches/NOTES.md`, *Tried and rejected*), in mailboxes with
-//! a soft bound too. So only a mailbox with a hard bound pays for a lock.
+//! second, and would cost 13 ns for each message on two cores (`benches/NOTES.md`, *Tried and rejected*), also in
+//! mailboxes with a soft bound. So only a mailbox with a hard bound pays for a lock.
 //!
 //! # Why placeholders
 //!

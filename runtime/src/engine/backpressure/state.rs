@@ -1,5 +1,5 @@
-//! The back-pressure state of slots whose mailbox has been long, or has its own bound. It is kept in a side table,
-//! since such slots are few.
+//! The back-pressure state of a slot whose mailbox has been full or has its own bound, or whose process is suspended.
+//! It is kept in a side table, since such slots are few.
 
 use crate::engine::host::Scheduler;
 use crate::env::clock::TimerKey;
@@ -145,12 +145,13 @@ pub(crate) struct SuspendedAt {
     pub(crate) host: &'static Scheduler,
     /// The signal that the process waits for inside its step, if it does.
     pub(crate) room: Option<RoomSignal>,
-    /// The timer that resumes it after the longest wait.
+    /// The timer that resumes the process when it has waited for the maximum time.
     pub(crate) forced_release: Option<TimerKey>,
 }
 
 impl RoomWaiter {
-    /// Returns whether the waiter may still be waiting. Always true for a process, whose state is under another lock.
+    /// Returns whether the waiter may still be waiting. Always true for a process, since its state is under another
+    /// lock.
     pub(crate) fn is_wanted(&self) -> bool {
         match self {
             Self::Process { .. } => true,
@@ -251,7 +252,7 @@ pub(crate) fn bound_of(slot: &'static Slot) -> Option<u64> {
     }
 }
 
-/// Returns whether a mailbox is over its bound, or full under a hard one.
+/// Returns whether a mailbox is over its bound or, if the bound is hard, full.
 pub(crate) fn is_over(slot: &'static Slot) -> bool {
     if slot.is_hard_bounded() {
         let side = SIDES.get(slot.index());

@@ -34,7 +34,7 @@ pub(crate) enum ResumeReason {
     Overfull,
     /// The process got a signal, which must not wait.
     Signalled,
-    /// The process that it is suspended at waits for it.
+    /// The process is suspended at one that waits for it, so the two would form a cycle.
     Called,
     /// The process has waited for the maximum time.
     ForcedRelease,
@@ -43,9 +43,9 @@ pub(crate) enum ResumeReason {
 }
 
 impl ThreadContext {
-    /// Performs backpressure:W2 to backpressure:W5: suspends the process, whose step has sent about `sends` messages,
-    /// while the mailbox that it congests is too full. `waits`: whether it also waits for its yields. Returns the token
-    /// if the process is not suspended.
+    /// Performs backpressure:W2 to backpressure:W5: suspends a process while the mailbox that it congests is too full.
+    /// Its step has sent about `sends` messages. `waits` says whether the process also waits for its yields. Returns
+    /// the token if the process is not suspended.
     #[cold]
     pub(crate) fn suspend(&self, token: Token, congestion: Congestion, sends: u64, waits: bool) -> Option<Token> {
         let place = match congestion {
@@ -160,8 +160,8 @@ fn begin_suspension(slot: &'static Slot, at: FullPlace, host: &'static Scheduler
     number
 }
 
-/// Sets the timer that ends this suspension after the longest wait, by its host's clock. Returns false if the host has
-/// stopped, or has too many timers.
+/// Sets the timer that ends this suspension after the maximum time, by the clock of its host. Returns false if the host
+/// has stopped, or has too many timers.
 fn set_forced_release(slot: &'static Slot, number: u64, host: &'static Scheduler) -> bool {
     let forced_release = move || end_that_suspension(slot, Some(number), ResumeReason::ForcedRelease);
     let Some(key) = host.later(Moment::now().after(FORCED_RELEASE_AFTER), Box::new(forced_release)) else {
@@ -179,7 +179,8 @@ fn set_forced_release(slot: &'static Slot, number: u64, host: &'static Scheduler
 }
 
 /// Publishes the suspension of a process as an edge of the wait graph. Returns false if the edge would close a cycle.
-/// If another process later closes a cycle with this edge, it finds this process suspended, since it is already marked.
+/// If another process later closes a cycle with this edge, it finds this process suspended, since this process is
+/// already marked.
 fn publish(slot: &'static Slot, blocks: bool) -> bool {
     let at = SIDES.get(slot.index()).and_then(|side| side.lock().suspension.as_ref()?.at.mailbox());
     // A process that is being resumed has nothing to publish. Nor does one that waits for another node, since this node
@@ -294,8 +295,8 @@ pub(crate) fn resume_waiters(slot: &'static Slot, rests: bool) {
 }
 
 /// Returns whether there is room for what the first waiter is expected to send, together with what the processes
-/// resumed before are still expected to send. Always false for a hard bound, whose queue makes room for one message at
-/// a time.
+/// resumed before are still expected to send. Always false for a hard bound, since its queue makes room for one message
+/// at a time.
 fn has_room(at: &'static Slot, bound: u64, state: &MailboxState) -> bool {
     let Some(first) = state.waiting.front().filter(|_| state.queue.is_none()) else { return false };
     at.lanes.depth() + state.expected + first.sends() <= bound
@@ -343,7 +344,7 @@ fn end_that_suspension(slot: &'static Slot, number: Option<u64>, why: ResumeReas
         (slot.resident().map(display), name(slot), at.pid().map(display), at.mailbox().and_then(name))
     });
     release(slot, slot.last(), suspension);
-    // This is logged last, since a log subscriber is user code, which may block, or send to the process.
+    // This is logged last, since a log subscriber is user code: it may block, or send to the process.
     if let Some((pid, process, mailbox, receiver)) = forced {
         let lasted = FORCED_RELEASE_AFTER;
         crate::util::log::warn!(
@@ -408,7 +409,8 @@ pub(crate) fn suspended_at(slot: &'static Slot) -> Option<FullPlace> {
 
 /// Returns whether the process whose step this thread runs has been told to end.
 fn is_told_to_end(own: &'static Slot) -> bool {
-    // SAFETY: the step has the token, and this thread, which runs the step, takes nothing from its lanes meanwhile.
+    // SAFETY: the step has the token, and this thread, which runs the step, takes nothing from its lanes in the
+    // meantime.
     let lanes = unsafe { Holder::new(&own.lanes) };
     // SAFETY: the contents of the lane belong to the token's holder.
     lanes.has_signal_such(|said| unsafe { said.peek::<Control>() }.is_some_and(Control::is_end))
@@ -424,9 +426,9 @@ pub(crate) fn let_step_end(slot: &'static Slot) {
     }
 }
 
-/// Performs backpressure:W9: blocks the step of `own`, which has sent far beyond the bound of `at`, while other threads
-/// use its permit. Returns whether there may be room: false if the step would wait for its own process, or was told to
-/// end, or if no thread can take the permit.
+/// Performs backpressure:W9 for a step of `own` that has sent far beyond the bound of `at`: blocks the step while
+/// another thread uses its permit. Returns true if there may be room. Returns false if the step would wait for its own
+/// process, or was told to end, or if no thread can take the permit.
 pub(crate) fn wait_in_step(own: &'static Slot, at: &'static Slot, generation: u64) -> bool {
     // The step has sent that many messages since it first congested the mailbox.
     let sends = bound_of(at).unwrap_or_default();
@@ -515,8 +517,7 @@ mod tests {
         fn exit(&self, _: &Id) {}
     }
 
-    /// Catches: a log event in the middle of a release, when its subscriber may send to the process that is being
-    /// released.
+    /// Catches: a log event in the middle of a release. Its subscriber may send to the process that is being released.
     #[test]
     fn a_process_that_continues_although_there_is_no_room_is_released_before_that_is_logged() {
         let (say, said) = std::sync::mpsc::channel();

@@ -1,8 +1,8 @@
-//! Blocking in a step: the thread hands off its permit to another thread, which runs the other processes, and gets a
+//! Blocking in a step: the thread hands off its permit to another thread, so that other processes can run, and gets a
 //! permit back afterwards.
 //!
-//! The protocol is in `handoff`. The blocking code runs on the stack of the step, from which it may borrow, but outside
-//! of the context, so its sends count as sent from outside, whichever thread has the permit by then.
+//! The protocol is in `handoff`. The blocking code runs on the stack of the step, so it may borrow from it. It runs
+//! outside of the context, so its messages count as sent from outside, whichever thread has the permit by then.
 
 use crate::engine::context::thread::{ThreadContext, with_current};
 use crate::engine::host::Scheduler;
@@ -25,7 +25,8 @@ thread_local! {
     static BLOCKING_CONTEXT: Cell<*const ThreadContext> = const { Cell::new(ptr::null()) };
 }
 
-/// Runs `block`, which waits for another process. Inside a process, another thread runs the other processes meanwhile.
+/// Runs `block`, which waits for another process. Inside a process, another thread runs the other processes in the
+/// meantime.
 pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
     let context = BLOCKING_CONTEXT.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: the pointer is not null only inside `ThreadContext::run_blocking`, which borrows the context.
@@ -35,14 +36,14 @@ pub(crate) fn while_blocked<R>(block: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Runs `block`, which blocks its thread. Inside a process, another thread runs the other processes meanwhile, and the
-/// step continues when a permit is available.
+/// Runs `block`, which blocks its thread. Inside a process, another thread runs the other processes in the meantime,
+/// and the step continues when a permit is available.
 pub(crate) fn while_blocking<R>(block: impl FnOnce() -> R) -> R {
     in_step(Need::Blocking, block)
 }
 
 /// Runs `block` in a process while another thread runs the others. Returns `None` if no thread is available for that,
-/// or if not called in a process.
+/// or if this is not called in a process.
 pub(crate) fn while_handed_off<R>(block: impl FnOnce() -> R) -> Option<R> {
     if simulated::is_here() {
         return Some(while_simulated(block));
@@ -168,7 +169,7 @@ impl ThreadContext {
 
     fn run_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
         self.without_context(|| {
-            // Now that this thread waits, all blocked threads may be waiting for processes, in which case a queued step
+            // Now that this thread waits, all blocked threads may be waiting for processes. In that case a queued step
             // gets a thread beyond the limit.
             self.host.wake_blocked_steps();
             let outer = BLOCKING_CONTEXT.replace(self);
@@ -387,7 +388,7 @@ mod tests {
         assert!(hog.is_alive() && runtime.shutdown().expect("not inside").is_clean());
     }
 
-    /// A process that never rests until its flag is set. It counts its steps.
+    /// A process that does not become idle until its flag is set. It counts its steps.
     struct Restless(Arc<AtomicBool>, Arc<AtomicUsize>);
 
     impl Process for Restless {
@@ -403,8 +404,8 @@ mod tests {
         }
     }
 
-    /// Catches: a process that a thread queues in its deque after its permit was taken over, and that waits until the
-    /// step ends, because the thread with the permit has enough other work.
+    /// Catches: a process that waits until another one's step ends. The thread of that step has queued the process in
+    /// its deque after its permit was taken over, and the thread that got the permit has enough other work.
     #[test]
     fn what_a_step_has_queued_too_late_runs_while_it_blocks() {
         let builder = Runtime::builder().workers(1).stall_limit(Duration::MAX);
@@ -427,7 +428,7 @@ mod tests {
             do_in(Window::BeforeSharing, move || {
                 let scheduler = host.scheduler();
                 assert!(scheduler.take_over(0), "it had its permit");
-                // Wait until the other thread has emptied the deque, and no longer looks there.
+                // Wait until the other thread has emptied the deque, and no longer looks at it.
                 until(|| scheduler.threads.get(0).is_some_and(|thread| !thread.is_left.load(Ordering::SeqCst)));
                 let made = steps.load(Ordering::SeqCst);
                 until(|| steps.load(Ordering::SeqCst) > made + 1);
@@ -486,7 +487,7 @@ mod tests {
         }
     }
 
-    /// Makes a host with as few threads as possible, whose permits are never taken over.
+    /// Makes a host with as few threads as possible. Its permits are never taken over.
     fn narrow() -> (Runtime, impl Fn(&Runtime) -> Address<Blocks>) {
         let builder = Runtime::builder().workers(1).blocking_threads(1).stall_limit(Duration::MAX);
         let spawn = |runtime: &Runtime| runtime.spawn(Blocks {}).serve().expect("it starts");
@@ -502,8 +503,8 @@ mod tests {
         assert_eq!(blocks.waits_in_a_wait(other).timeout(LIMIT).wait(), Ok(3));
     }
 
-    /// Catches: a nested wait, inside a wait that has handed off the permit, that takes a permit back, which the step
-    /// then keeps while it still waits.
+    /// Catches: a wait, nested in a wait that has handed off the permit, that takes a permit back. The step would then
+    /// keep that permit while it still waits.
     #[test]
     fn a_wait_within_one_that_has_handed_the_permit_off_takes_none() {
         let (runtime, spawn) = narrow();

@@ -21,7 +21,7 @@ pub(crate) enum BlockOutcome<F, R> {
     Waits(F, QueuedPlace),
 }
 
-/// A place in the queue for a thread, which is given up when this is dropped.
+/// A place in the queue for a thread. Dropping it gives the place up.
 pub(crate) struct QueuedPlace {
     host: &'static Scheduler,
     waiter: WaiterId,
@@ -90,7 +90,7 @@ impl ThreadContext {
                 }
             };
             let passed = self.pass(handed_off, waiter.map_or(Need::Blocking, Need::Reserved));
-            // Processes that are woken by the drop must not be queued on this thread. A panic of the drop must not
+            // Processes that are woken by the drop must not be queued on this thread. A panic in the drop must not
             // prevent the return after the hand-off.
             self.without_context(|| dispose_here(Site::BlockedWaker, unneeded));
             if let Passed::Gone | Passed::Stays = passed {

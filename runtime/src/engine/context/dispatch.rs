@@ -12,7 +12,8 @@ use crate::time::timers::TimerAction;
 use std::ptr;
 
 /// Decides the fate of a command in a simulation. Returns the command if it should be passed to its handler now. A
-/// command that fails is dropped with its caller, which answers it; one that is late is passed on by a timer.
+/// command that is to fail is dropped, and dropping its caller answers it. A command that is to be late is passed on by
+/// a timer.
 fn simulate_dispatch(host: &'static Scheduler, command: Payload, caller: Caller) -> Option<(Payload, Caller)> {
     let of = command.value_type();
     if mishap(Mishap::FailedCommand, of).is_some() {
@@ -36,7 +37,7 @@ impl Scheduler {
     /// Passes a command to its handler. If that fails, the error is the answer.
     pub(crate) fn dispatch(&'static self, command: Payload, caller: Caller) {
         let Some((command, caller)) = simulate_dispatch(self, command, caller) else { return };
-        // Without the user code, both are dropped, which answers the command.
+        // Without the user code, both are dropped, and dropping the caller answers the command.
         self.with_user(|user| user.handlers.dispatch(command, caller));
     }
 
@@ -57,7 +58,7 @@ impl Scheduler {
         self.recorder.note(RecordKind::TimerSet, process, due.nanoseconds(), None);
     }
 
-    /// Returns the permit that the calling thread holds, or held last, if the thread belongs to this host.
+    /// Returns the permit that the calling thread holds, or held most recently, if the thread belongs to this host.
     #[inline]
     pub(crate) fn current_worker(&self) -> Option<usize> {
         with_current(|context| {
@@ -72,8 +73,8 @@ impl Scheduler {
         with_current(|context| context.filter(|context| ptr::eq(context.host, self)).map(|context| context.index))
     }
 
-    /// Runs foreign code, which may take long, between two steps. Meanwhile the thread's permit can be taken over, as
-    /// during a step.
+    /// Runs foreign code between two steps. Such code may take a long time, so the thread's permit can be taken over
+    /// while it runs, as during a step.
     pub(crate) fn while_visiting<R>(&self, body: impl FnOnce() -> R) -> R {
         with_current(|context| {
             let thread = context.filter(|context| ptr::eq(context.host, self)).map(|context| context.thread);

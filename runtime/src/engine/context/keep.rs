@@ -10,7 +10,8 @@ use crate::thread_cache::lock::{IS_ON, LOST, UNWATCHED};
 use crate::thread_cache::tokens::{Following, KeepsNothing, Kept};
 
 /// Number of visits to shared queues during which a thread keeps no process after a tick, and does not use the table of
-/// its cache after others have sent to a process there: about 500 steps, or 25 µs of short ones.
+/// its cache after other threads have sent to a process in that table: about 500 steps, or 25 µs if the steps are
+/// short.
 const COOLDOWN: u8 = 25;
 
 /// A cooldown that never ends, for a worker in a simulation, where each message is a choice of the schedule.

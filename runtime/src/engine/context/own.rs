@@ -11,7 +11,7 @@ use crate::slots::{ColdState, Slot, TABLE};
 use std::cell::Cell;
 use std::ptr;
 
-/// The process starts in progress on a thread.
+/// The starts of processes that are in progress on a thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Starting {
     /// Number of starts, each nested in the previous one.
@@ -29,8 +29,8 @@ pub(crate) fn starting() -> Option<(&'static Scheduler, Pid)> {
     STARTING.try_with(Cell::get).ok()?.process
 }
 
-/// Calls `look` with the cold state of the process that the calling thread runs or starts; returns `None` if there is
-/// none, or if it is exiting. `look` must not run foreign code.
+/// Calls `look` with the cold state of the process that the calling thread runs or starts. Returns `None` if there is
+/// no such process, or if it is exiting. `look` must not run foreign code.
 pub(crate) fn with_own<R>(look: impl FnOnce(&'static Slot, Pid, &mut ColdState) -> R) -> Option<R> {
     if crate::call::caller::is_ending() {
         return None;

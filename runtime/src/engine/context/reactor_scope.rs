@@ -24,8 +24,8 @@ impl UserCode {
 }
 
 impl Scheduler {
-    /// Runs `body` within the host's reactor, if it has one, as the code of the host's processes runs. May be called on
-    /// any thread.
+    /// Runs `body` within the host's reactor, if it has one, just as the code of the host's processes runs within it.
+    /// May be called on any thread.
     #[inline]
     pub(crate) fn within_reactor<R>(&self, body: impl FnOnce() -> R) -> R {
         if !self.has_reactor || with_current(|context| context.is_some_and(|context| ptr::eq(context.host, self))) {

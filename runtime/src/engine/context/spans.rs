@@ -25,7 +25,8 @@ impl ProcessLookup for LocalLookup {
     }
 }
 
-/// Returns the label of the process. If the calling thread runs it, the host's labels are searched only if it has one.
+/// Returns the label of the process. If the calling thread runs the process, the host's labels are searched only if the
+/// process has a label.
 fn label(slot: &'static Slot, pid: Pid) -> Option<Arc<str>> {
     let running = with_current(|context| context?.thread.running());
     let is_own = running.is_some_and(|running| std::ptr::eq(running, slot) && slot.resident() == Some(pid));

@@ -25,20 +25,20 @@ pub(crate) struct ThreadContext {
     pub(crate) index: usize,
     /// The part that other threads may read.
     pub(crate) thread: &'static Worker,
-    /// Index of the permit that the thread holds, or held last.
+    /// Index of the permit that the thread holds, or held most recently.
     pub(crate) permit_index: Cell<usize>,
     pub(crate) permit: Cell<&'static Permit>,
-    /// The thread that this one got its permit from, which may have left work behind.
+    /// The thread that this one got its permit from, if that thread may have left work behind.
     pub(crate) behind: Cell<Option<usize>>,
-    /// Whether the thread has not had a permit yet.
+    /// Whether the thread began without a permit, and has yet to rest for the first time.
     pub(crate) is_new: Cell<bool>,
-    /// The record of a pinned process's thread, which has no permit and no index.
+    /// The record of this thread if it is that of a pinned process. Such a thread has no permit and no index.
     pub(crate) pinned_thread: Option<&'static PinnedThread>,
     pub(crate) deque: Deque<Token>,
     /// Number of steps that the thread had run when a shared queue last came first.
     pub(crate) fair: Cell<u64>,
     pub(crate) visits: Cell<u32>,
-    /// Number of time slices without a message since the last request to time one.
+    /// Number of time slices in a row that were to time a message, but had none.
     pub(crate) untimed: Cell<u8>,
     /// Number of visits to shared queues until the thread keeps processes again; [`NO_CACHE`](super::keep::NO_CACHE) if
     /// it never does.
@@ -55,7 +55,7 @@ pub(crate) struct ThreadContext {
     pub(crate) slice_end: Cell<u64>,
     /// When this thread last saw a process with a deficit.
     pub(crate) deficit_seen: Cell<Moment>,
-    /// When a process last used up its time slice here.
+    /// When a process last used up its time slice on this thread.
     pub(crate) slice_used: Cell<Moment>,
 }
 

@@ -6,8 +6,9 @@ use crate::slots::{TABLE, Token};
 use crate::thread_cache;
 
 /// Takes the token of a free slot: one that the calling thread keeps or, if there is none, a listed one. Returns `None`
-/// if all slots are in use. A kept slot with late messages is given back, which disposes of them: otherwise they would
-/// wait for the first step of the process that is spawned, which may be long and may itself wait for their sender.
+/// if all slots are in use. A kept slot with late messages is given back, and the messages are disposed of. Otherwise
+/// they would wait for the first step of the process that is spawned, and that step may be long and may itself wait for
+/// their sender.
 #[inline]
 pub(crate) fn take_slot() -> Option<Token> {
     if let Some(local) = thread_cache::current() {
@@ -39,7 +40,7 @@ impl ThreadContext {
         }
     }
 
-    /// Gives back the slots that have been kept since the last tick. Called at each tick.
+    /// Gives back the slots that have been kept since the previous tick. Called at each tick.
     pub(crate) fn give_old_vacant_back(&self) {
         if self.thread.local.has_vacant() {
             self.thread.local.take_old_vacant().into_iter().for_each(|token| self.host.give_back_vacant(token));
@@ -158,7 +159,7 @@ mod tests {
         go.send(()).expect("it waits");
     }
 
-    /// A test that is left out of builds with the feature `spans`, in which every exit goes through the stages.
+    /// A test that is left out of builds with the feature `spans`, since every exit then goes through the stages.
     #[cfg(not(feature = "spans"))]
     mod late {
         use super::*;
@@ -174,7 +175,7 @@ mod tests {
             }
         }
 
-        /// Catches: user code on the watchdog's thread, which must not wait for such code.
+        /// Catches: user code that runs on the watchdog's thread. The watchdog must not wait for such code.
         #[test]
         fn what_has_come_late_behind_a_step_that_does_not_end_is_disposed_of_by_a_worker() {
             let runtime = Runtime::builder().workers(1).name("worker").build().expect("one worker");
@@ -250,7 +251,7 @@ mod tests {
     }
 
     /// Catches: a request to be notified of an end that waits for the start, or the first step, of the next process in
-    /// the slot, which may itself wait for the requester.
+    /// the slot. That process may itself wait for the requester.
     #[test]
     fn a_join_of_a_process_that_has_ended_does_not_wait_for_the_next_one_in_its_slot() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");

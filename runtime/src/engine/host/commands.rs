@@ -14,7 +14,7 @@ type CommandHandler = Box<dyn Fn(Payload, Caller) + Send + Sync>;
 pub(crate) struct Handlers(BTreeMap<TypeId, CommandHandler>);
 
 impl Handlers {
-    /// Adds a handler, which replaces an earlier one for the same command.
+    /// Adds a handler. It replaces an earlier handler for the same command.
     pub(crate) fn add<C: Command>(&mut self, handle: impl Fn(C, Completion<C::Output>) + Send + Sync + 'static) {
         let handle: CommandHandler = Box::new(move |payload, caller| {
             if let Ok(command) = payload.take::<C>() {

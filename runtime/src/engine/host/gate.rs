@@ -1,7 +1,7 @@
 //! Admission of processes and visitors to a host, and waiting until all have left.
 //!
-//! Processes enter and leave at the rate of spawns. So each thread of the host has a tally of its own, which only it
-//! writes, without an atomic exchange; all other threads share one tally. Entering takes no lock:
+//! Processes enter and leave at the rate of spawns. So each thread of the host has a tally of its own. Only that thread
+//! writes it, without an atomic exchange. All other threads share one tally. Entering takes no lock:
 //!
 //! * C1 count oneself as entered, and execute the light barrier; C2 check whether the gate is closed: if so, count
 //!   oneself as left and turn back.
@@ -10,12 +10,12 @@
 //! * C5 close the gate, and execute the heavy barrier; C6 add up all that left, *then* all that entered; equal sums
 //!   mean that none is inside.
 //!
-//! By the barriers, either C2 finds the gate closed, or everything that its thread did before, C1 included, is visible
-//! from the end of C5 on. So C6 counts each thread that C2 admits. Adding up `left` first overlooks none: a thread that
-//! leaves between the two sums is counted as entered by the second, since C1 happens before C3 and C6 acquires. In the
-//! same way, the last to leave either finds the gate closed at C4 and wakes the waiter, or C6 counts it as left. The
-//! waiter holds the lock while it adds up, and the waker takes it, so the wake cannot fall between the sum and the
-//! wait.
+//! Because of the barriers, either C2 finds the gate closed, or everything that its thread did before, C1 included, is
+//! visible from the end of C5 on. So C6 counts each thread that C2 admits. Adding up `left` first overlooks none: a
+//! thread that leaves between the two sums is counted as entered by the second, since C1 happens before C3 and C6
+//! acquires. In the same way, the last to leave either finds the gate closed at C4 and wakes the waiter, or C6 counts
+//! it as left. The waiter holds the lock while it adds up, and the waker takes it, so the wake cannot fall between the
+//! sum and the wait.
 //!
 //! If several leave at once, each checks afterwards whether it was the last (`shutdown`), and one must find that it
 //! was. C5 holds the lock that C4 takes. So a thread that has passed C4 with the gate closed sees C3 of all that passed
@@ -124,8 +124,8 @@ impl Gate {
         self.left.notify_all();
     }
 
-    /// Opens the gate again, after all have left. Threads that are about to turn back may find it open: they compare
-    /// the generation of the host (`reuse`).
+    /// Opens the gate again, after all have left. A thread that was about to turn back may find it open, so each thread
+    /// also compares the generation of the host (`reuse`).
     pub(crate) fn reopen(&self) {
         self.before.store(self.totals().1, Ordering::SeqCst);
         self.closed.store(false, Ordering::SeqCst);
@@ -142,7 +142,7 @@ impl Gate {
         let was_open = !self.closed.swap(true, Ordering::SeqCst);
         heavy_barrier();
         drop(closing);
-        // Reading the tallies makes their actions visible.
+        // Reading the tallies makes visible what the threads that wrote them did before.
         let _seen = self.totals();
         was_open
     }
@@ -157,12 +157,13 @@ impl Gate {
     }
 
     /// Returns how many had entered since the gate was opened, and how many of them had left, at a single moment. If
-    /// the tallies change during each of [`LOOKS`] readings, the difference is a lower bound of the number inside at
+    /// the tallies change during each of [`LOOKS`] readings, the difference is a lower bound on the number inside at
     /// some moment.
     ///
     /// Tallies only grow. If two readings give the same sums, no tally has changed between its first reading and its
-    /// second, so all had these values between the two readings. A single reading adds up `entered` first: all of those
-    /// had entered before it adds up `left`, so the difference is no more than the number inside at that moment.
+    /// second, so all had these values between the two readings. A single reading adds up `entered` first: all threads
+    /// in that sum had entered before the reading adds up `left`, so the difference is no more than the number inside
+    /// at that moment.
     pub(crate) fn snapshot(&self) -> (u64, u64) {
         let mut last = self.look();
         let mut most = last;

@@ -42,11 +42,11 @@ pub struct AbnormalEnd {
     pub message: Option<&'static str>,
     /// The processes that were notified: those linked with it, then those that monitored it.
     pub told: Vec<Pid>,
-    /// Whether it had a supervisor, which was notified.
+    /// Whether it had a supervisor. If so, the supervisor was notified.
     pub supervised: bool,
 }
 
-/// A [stall](Stall), as it was last reported.
+/// A [stall](Stall), as it was most recently reported.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeptStall {
@@ -163,7 +163,7 @@ impl IncidentRings {
     }
 }
 
-/// The observers of a host. By the time that they stop, the record may belong to another host.
+/// The observers of a host. By the time that an observer stops, the record may belong to another host.
 #[derive(Default)]
 pub(crate) struct IncidentWatchers {
     count: AtomicUsize,

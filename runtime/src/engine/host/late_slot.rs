@@ -2,9 +2,9 @@
 
 use crate::slots::{TABLE, Token};
 
-/// A token of a vacant slot, while the token is not parked.
+/// The token of a vacant slot, while it is not parked.
 pub(crate) enum LateSlot {
-    /// A thread has kept the slot for its next process: it has yet to be listed as free.
+    /// A thread has kept the slot for its next process: the slot has yet to be listed as free.
     Kept(Token),
     /// The slot was listed as free by the thread on which its process ended, and may have another process by now.
     Listed(Token),

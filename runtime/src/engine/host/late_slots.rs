@@ -2,18 +2,18 @@
 //!
 //! Emptying such a slot runs user code: wakers of joins, drops of messages, the dead-letter hook. That code may block,
 //! and may wait for other processes of the host. So it does not run in the places where a thread may come upon such a
-//! slot: on the watchdog, which looks for steps that do not end; under a lock; on a thread that counts as searching, on
-//! which others rely; or in a [flush](crate::thread_cache::tokens), after which the thread must keep nothing. In these
-//! places, an empty slot is given back at once, and any other is queued. The queue is one of those that any thread may
-//! take from: a thread that pushes to it announces the push (sleep:P2), and a thread that goes to sleep looks there
-//! (sleep:S3). A worker empties the slots as visits, in which its permit can be taken over:
-//! * when it has found nothing to run, before it sleeps, and no longer searches (`find`);
+//! slot: on the watchdog, which looks for steps that do not end; under a lock; on a thread that counts as searching,
+//! since others rely on it; or in a [flush](crate::thread_cache::tokens), after which the thread must keep nothing. In
+//! these places, an empty slot is given back at once, and any other is queued. The queue is one of those that any
+//! thread may take from: a thread that pushes to it announces the push (sleep:P2), and a thread that goes to sleep
+//! looks at it (sleep:S3). A worker empties the slots as visits, during which its permit can be taken over:
+//! * when it has found nothing to run and has stopped searching, before it sleeps (`find`);
 //! * at each visit to a shared queue;
 //! * before it exits, when the host has stopped.
 //!
 //! *No slot is left when a host stops*, as for processes (shutdown:L1, shutdown:L3). A thread that has been told to end
-//! looks here after its fence. A thread that pushes a slot executes a fence before it checks whether the threads have
-//! been told to end, and if so starts the last thread.
+//! looks at this queue after its fence. A thread that pushes a slot executes a fence before it checks whether the
+//! threads have been told to end, and if so starts the last thread.
 
 use super::Scheduler;
 use super::late_slot::LateSlot;
@@ -101,8 +101,8 @@ mod tests {
         }
     }
 
-    /// A thread parks an idle process, which then ends elsewhere. When the thread looks again, a process of another
-    /// host uses the slot, and is being killed.
+    /// A thread parks an idle process, and the process then ends on another thread. When the first thread looks at the
+    /// slot again, a process of another host uses it, and is being killed.
     ///
     /// Catches: a process that runs on the threads of another host.
     #[test]

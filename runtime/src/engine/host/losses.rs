@@ -1,8 +1,8 @@
 //! The log events of dead letters.
 //!
-//! A message that is lost without an error for anyone is logged as a warning. So is a message that its receiver has no
-//! method for, which is a bug even if the caller gets an error. Each event names the sender and the receiver as far as
-//! they are known. Floods are limited: see [`LogLimit`].
+//! A message that is lost without anyone getting an error is logged as a warning. So is a message that its receiver has
+//! no method for, which is a bug even if the caller gets an error. Each event names the sender and the receiver as far
+//! as they are known. Floods are limited: see [`LogLimit`].
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
 use crate::env::clock::Moment;
@@ -68,7 +68,7 @@ struct LostEnd {
 }
 
 impl LostEnd {
-    /// Describes a process, which may have ended. Nothing is known about it once its slot has been reused.
+    /// Describes a process that may have ended. Nothing is known about it once its slot has been reused.
     fn of(pid: Pid) -> Self {
         if alias::is_local_alias(pid) {
             return Self { process: alias::kind(pid).map(|kind| (kind.name)()), label: None };

@@ -87,7 +87,7 @@ impl Identity {
     }
 }
 
-/// The user code of a host. Dropped when the host has been shut down, unlike the record.
+/// The user code of a host. Unlike the record, it is dropped when the host has been shut down.
 #[derive(Default)]
 pub(crate) struct UserCode {
     pub(crate) handlers: Handlers,
@@ -130,8 +130,8 @@ pub(crate) struct Scheduler {
     slot_owner: OnceLock<&'static SlotOwner>,
     /// The record that the user's handles refer to, set by the builder.
     pub(crate) handle: OnceLock<&'static (dyn Any + Send + Sync)>,
-    /// The FIFO queue of all permits: processes woken from outside for the first time, and those that have used up
-    /// their budget.
+    /// The FIFO queue that all permits share. It holds processes woken from outside for the first time, and those that
+    /// have used up their budget.
     pub(crate) global: SegQueue<Token>,
     pub(crate) permits: Box<[CachePadded<Permit>]>,
     /// The records of threads, with the indices that `sleep` uses.
@@ -154,7 +154,7 @@ pub(crate) struct Scheduler {
     number: AtomicU16,
     seed: AtomicU64,
     clock: Mutex<Clock>,
-    /// The time of its virtual clock, if it has one.
+    /// The time of the host's virtual clock, if it has one.
     clock_override: AtomicPtr<SharedMoment>,
     pub(crate) gate: Gate,
     /// Number of processes that count against the limit.
@@ -172,7 +172,7 @@ pub(crate) struct Scheduler {
     pub(crate) suspensions: Counter,
     /// Number of times that a process was resumed.
     pub(crate) resumptions: Counter,
-    /// Number of times that a process was resumed because the longest wait was over.
+    /// Number of times that a process was resumed because it had waited for the maximum time.
     pub(crate) forced_releases: Counter,
     pub(crate) backlogs: Backlogs,
     pub(crate) labels: Mutex<BTreeMap<Pid, Arc<str>>>,
@@ -377,8 +377,8 @@ impl Scheduler {
         self.threads_in_use().filter_map(|(_, thread)| thread.running()).chain(pinned)
     }
 
-    /// Stores the handle of a started thread for the shutdown to join. Without a handle, the system frees the thread's
-    /// stack when it ends.
+    /// Stores the handle of a started thread for the shutdown to join. If the handle is dropped instead, the system
+    /// frees the thread's stack when the thread ends.
     pub(crate) fn keep_thread(&self, thread: StartedThread) {
         let mut threads = lock(&self.running);
         if self.unattended.load(Ordering::SeqCst) {
@@ -454,8 +454,8 @@ impl Scheduler {
         }
     }
 
-    /// Fires all timers due at `now`, in order, however long that takes. Must be called by a thread that fires timers
-    /// alone.
+    /// Fires all timers due at `now`, in order, however long that takes. The caller must be the only thread that fires
+    /// timers.
     pub(crate) fn fire_all_timers(&'static self, now: Moment) {
         while self.timers.next() <= now {
             let due = self.timers.due(now);

@@ -29,8 +29,8 @@ impl Scheduler {
         moved
     }
 
-    /// Takes one of the processes that a thread of a stopped host keeps to itself. Queues the others, and also its
-    /// vacant slots, which are not announced.
+    /// Takes one of the processes that a thread of a stopped host keeps to itself. Queues the others. Gives its vacant
+    /// slots back or, if something has arrived in them, queues them without an announcement.
     pub(crate) fn take_local(&'static self, thread: &Worker) -> Option<Token> {
         let mut is_any_late = false;
         let mut tokens = self.with_input(thread.local.revoke(), &mut is_any_late);

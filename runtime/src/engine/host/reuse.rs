@@ -6,17 +6,17 @@
 //!
 //! * *messages and signals*: a PID names a slot's generation, and no process of the ended host is alive;
 //! * *spawns*: the record has a generation, which each spawn compares once it has passed the gate
-//!   ([`Scheduler::enter`]): from there on the record cannot be reused;
+//!   ([`Scheduler::enter`]). From then on, the record cannot be reused;
 //! * *calls by a handle* (`Host`): the handle also stores the generation, and refuses calls when the record has moved
 //!   on;
-//! * *the end of an unattended host*, decided by a thread that was preempted meanwhile: the thread decides under a lock
-//!   that [`Scheduler::renew`] takes as well;
+//! * *the end of an unattended host*, which a thread may decide late, after it was preempted: the thread decides under
+//!   a lock that [`Scheduler::renew`] takes as well;
 //! * *timers*: their keys are never reused;
 //! * *counts that go up and down* (processes under the limit, those inside the gate): they are kept, since a late
 //!   thread will still count itself out.
 //!
 //! A record is free when its host has ended and nothing is left: no process, no thread, and nothing in a queue. A
-//! record is never reused while a step does not return.
+//! record is not reused as long as any step of its host has not returned.
 
 use super::{Config, Identity, Scheduler, UserCode, address_of};
 use crate::engine::watchdog::report::WatchdogCounts;
@@ -106,8 +106,8 @@ impl Scheduler {
         host
     }
 
-    /// Turns the record into the host `next`, which is taken out of the option, unless a late thread still uses the
-    /// record. Returns whether the record was renewed.
+    /// Turns the record into the host `next`, and takes `next` out of the option. Does nothing if a late thread still
+    /// uses the record. Returns whether the record was renewed.
     pub(crate) fn renew(&'static self, next: &mut Option<(Identity, UserCode)>) -> bool {
         let ending = lock(&self.ending);
         if !self.idle.renew() {

@@ -1,8 +1,8 @@
 //! The interface to the reactor of another library, with its sockets and timers.
 //!
-//! The scheduler depends on no such library. A host has one reactor or none; its threads run processes *within* it,
-//! entering it once for their lifetime (`within`), so steps pay nothing. Some reactors are *driven* by the host's own
-//! threads: see [`driving`](crate::engine::sched::driving).
+//! The scheduler depends on no such library. A host has one reactor or none. Its threads run processes *within* the
+//! reactor: they enter it once for their lifetime (`within`), so steps pay nothing. Some reactors are *driven* by the
+//! host's own threads: see [`driving`](crate::engine::sched::driving).
 
 use std::task::Waker;
 use std::time::Duration;
@@ -19,16 +19,16 @@ pub(crate) trait Reactor: Send + Sync {
     fn end(&self, patience: Duration);
 }
 
-/// Waits for events of the system on behalf of a reactor's users, and runs the tasks spawned there. One thread at a
+/// Waits for events of the system on behalf of a reactor's users, and runs the tasks that they spawn. One thread at a
 /// time drives it.
 pub(crate) trait Driver: Send + Sync {
     /// Delivers the system's events and runs ready tasks, a few dozen at most, without waiting. Does nothing while
     /// another thread drives the reactor.
     fn visit(&self);
 
-    /// Waits until the system has an event, and delivers it. Waits for at most `patience`, to within some milliseconds,
-    /// and no longer once `is_called` returns true. `is_called` is called first, and again whenever its waker is woken.
-    /// Returns `false` at once while another thread drives the reactor.
+    /// Waits until the system has an event, and delivers it. Waits for at most `patience`, to within a few
+    /// milliseconds, and no longer once `is_called` returns true. `is_called` is called first, and again whenever its
+    /// waker is woken. Returns `false` at once while another thread drives the reactor.
     fn wait(&self, patience: Option<Duration>, is_called: &mut dyn FnMut(&Waker) -> bool) -> bool;
 
     fn has_tasks(&self) -> bool;
@@ -36,7 +36,7 @@ pub(crate) trait Driver: Send + Sync {
     /// Returns whether the calling thread is the one that drives the reactor in place of the host's threads.
     fn is_fallback(&self) -> bool;
 
-    /// Makes a thread of the reactor's own drive it, if no thread has done so since the last call, until one of the
-    /// host's takes over. Called occasionally while threads of the host are awake.
+    /// If no thread has driven the reactor since the previous call, makes a thread of the reactor's own drive it until
+    /// one of the host's threads takes over. Called occasionally while threads of the host are awake.
     fn tend(&self);
 }

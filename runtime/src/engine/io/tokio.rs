@@ -2,8 +2,9 @@
 //!
 //! That runtime is either the program's own ([`Builder::tokio_handle`](crate::Builder::tokio_handle)), which drives
 //! itself, or one of the host's ([`Builder::tokio`](crate::Builder::tokio)), which the host's threads drive (see
-//! `engine/sched/driving`): an idle worker waits for the system there, and busy ones poll it. Either way, processes run
-//! on Postroom's workers, and the sockets and timers that they await are registered with Tokio, which wakes them.
+//! `engine/sched/driving`): an idle worker waits for the system in that runtime, and busy workers poll it. Either way,
+//! processes run on Postroom's workers. The sockets and timers that they await are registered with Tokio, and Tokio
+//! wakes the processes.
 //!
 //! Tokio's current-thread runtime may be driven by any thread, one at a time. A thread drives it by calling `block_on`
 //! with a future that becomes ready when the thread must stop driving; a callback that Tokio calls after waiting makes
@@ -11,8 +12,8 @@
 //!
 //! A *fallback* thread drives it while no other thread does: before the host's threads start, and while all of them are
 //! in long steps. The fallback thread also ends the runtime, when the host's shutdown requests that: after the last
-//! process has ended, since its clean-up may still use sockets. Ending it drops the remaining tasks, and waits briefly
-//! for the threads of `spawn_blocking`.
+//! process has ended, since its clean-up may still use sockets. Ending the runtime drops the remaining tasks, and waits
+//! briefly for the threads of `spawn_blocking`.
 
 use super::reactor::{Driver, Reactor};
 use crate::env::clock::instant_now;
@@ -80,7 +81,7 @@ struct TokioShared {
     core: Mutex<Option<Core>>,
     block_on: Arc<BlockOn>,
     driven: AtomicU64,
-    /// The value of `driven` at the last call of `tend`.
+    /// The value of `driven` at the most recent call of `tend`.
     tended: AtomicU64,
     request: Mutex<FallbackRequest>,
     requested: Condvar,
@@ -102,7 +103,7 @@ enum FallbackRequest {
 #[derive(Default)]
 struct BlockOn {
     has_waited: AtomicBool,
-    /// The waker of the future in `block_on`, which is the same in all calls.
+    /// The waker of the future in `block_on`. It is the same in all calls.
     waker: Mutex<Option<Waker>>,
 }
 

@@ -4,10 +4,10 @@
 //! 2. `close` is called once, then its state is dropped;
 //! 3. its names become free, and it is removed from its groups and topics;
 //! 4. messages left in its mailbox go to its guardian, if that keeps them for a successor; otherwise they become dead
-//!    letters, whose callers get the exit reason. Then its token is parked as that of a vacant slot, so that a sender
-//!    that saw the process alive and pushes only now gets its message back: no dead letter follows the notifications
-//!    below. (If no other process is notified of the end, the token may be kept instead, for the next process: see
-//!    [`vacant_slots`](crate::thread_cache::vacant_slots));
+//!    letters, and their callers get the exit reason. Then its token is parked as that of a vacant slot, so that a
+//!    sender that saw the process alive and pushes only now gets its message back: no dead letter follows the
+//!    notifications below. (If no other process is notified of the end, the token may be kept instead, for the next
+//!    process: see [`vacant_slots`](crate::thread_cache::vacant_slots));
 //! 5. its guardian counts it as ended, which frees the name of a child that does not come back;
 //! 6. the complete hooks are called;
 //! 7. it is counted out of the gate;
@@ -19,13 +19,14 @@
 //! steps, but without checking for anything to clean up (`end_plainly`). After its `close`, a check shows whether it
 //! has left something after all: if so, the remaining steps are those of any other process.
 //!
-//! A sender that is preempted between its check and its push also gets its message back, with two exceptions: if two
-//! such senders push at the same time (the first has the token of the vacant slot and empties it, and the second's
-//! message becomes a dead letter), or if another process has started in the slot (which finds a message that was not
-//! meant for it). In these cases the dead letter follows the notifications by a moment. To close that gap, a sender
-//! would have to check again after its push, and wait for the thread that empties the mailbox, including user hooks:
-//! each message would pay for it, and two threads could wait for each other. [Requests](crate::slots::slot::requests)
-//! have no such gap; and a call checks again after its push, so that its caller is notified at once.
+//! A sender that is preempted between its check and its push also gets its message back, with two exceptions. Two such
+//! senders may push at the same time: the first gets the token of the vacant slot and empties the slot, and the
+//! second's message becomes a dead letter. Or another process may have started in the slot: it then finds a message
+//! that was not meant for it. In these cases the dead letter comes shortly after the notifications. To close that gap,
+//! a sender would have to check again after its push, and wait for the thread that empties the mailbox and runs user
+//! hooks: each message would pay for that, and two threads could wait for each other.
+//! [Requests](crate::slots::slot::requests) have no such gap; and a call checks again after its push, so that its
+//! caller is notified at once.
 //!
 //! # Panics
 //!
@@ -101,12 +102,12 @@ fn pid_of(token: &Token) -> Pid {
     token.pid().unwrap_or_else(|| unreachable!("a process ends once"))
 }
 
-/// Performs all steps of the exit of a process that has left nothing behind, after which its slot is vacant. Does not
+/// Performs all steps of the exit of a process that has left nothing behind. Its slot is vacant afterwards. Does not
 /// panic, since only code of the runtime follows `close`.
 ///
 /// # Errors
-/// The process has left something behind, or a process is notified of its end: only the first two steps have been
-/// performed. The error contains the panic of `close`, if there was one.
+/// The process has left something behind, or another process must be notified of its end: only the first two steps have
+/// been performed. The error contains the panic of `close`, if there was one.
 #[inline]
 fn end_plainly(host: &'static Scheduler, token: &mut Token, pid: Pid, body: Body) -> Result<(), Option<ExitReason>> {
     Token::close(token);
@@ -137,8 +138,8 @@ fn end_closed(host: &'static Scheduler, token: Token, pid: Pid, panic: Option<Ex
     ending.end(CLOSED)
 }
 
-/// Returns whether the token of a vacant slot need not be parked: no process is notified of the end, so a late dead
-/// letter follows no notification.
+/// Returns true if the token of a vacant slot need not be parked, because no process is notified of the end. A late
+/// dead letter then follows no notification.
 #[inline]
 fn may_keep_slot(host: &Scheduler, token: &Token) -> bool {
     if crate::sync::simulated::is_here() {
@@ -232,7 +233,8 @@ impl ExitingProcess {
             });
             self.stage(done, 8, Self::tell_bound);
             self.stage(done, 9, Self::tell_waiting);
-            // The remaining data may hold the last references to user values, so each is dropped in a stage of its own.
+            // The remaining data may hold the last references to user values, so each part of it is dropped in a stage
+            // of its own.
             self.stage(done, 10, |this| this.result = None);
             self.stage(done, 11, |this| this.cold_state = None);
             self.stage(done, 12, |_| crate::engine::context::values::forget_values());
@@ -419,7 +421,8 @@ fn end_kind(reason: &ExitReason) -> EndKind {
     }
 }
 
-/// Resumes processes suspended at one that has ended, and makes the contents of its queue dead letters.
+/// Resumes the processes that are suspended at a process that has ended, and turns the contents of its queue into dead
+/// letters.
 pub(crate) fn release_mailbox(token: &Token, reason: &ExitReason) {
     if token.slot().has_mailbox_state() {
         for envelope in suspend::end(token.slot()) {
@@ -461,7 +464,7 @@ pub(crate) fn close(body: Body, reason: &ExitReason) -> Option<ExitReason> {
         // The body is still there if its `close` has panicked.
         let dropped = body.map_or(Ok(()), |body| contain(Site::StateDrop, || drop(body)));
         let panic = closed.and(dropped).err().map(|panic| ExitReason::Panic(panic.into()));
-        // Blaming wakes callers, which runs foreign code.
+        // Blaming wakes callers, and this runs foreign code.
         if crate::call::caller::has_orphans()
             && let Err(panic) = contain(Site::Backstop, || crate::call::caller::blame(panic.as_ref().unwrap_or(reason)))
         {
@@ -546,7 +549,7 @@ fn empty(token: &mut Token, cold_state: &mut Option<Box<ColdState>>, pid: Pid, r
     }
 }
 
-/// Applies a link message to a process that has ended but not yet notified others.
+/// Applies a link message to a process that has ended but has not yet notified others.
 fn receive(slot: &'static Slot, pid: Pid, cold_state: &mut ColdState, sent: SentLinkMessage) {
     let (sender, _, Some(message)) = sent.open() else { return };
     let effect = cold_state.links().receive(sender, &message);

@@ -266,7 +266,8 @@ impl Scheduler {
         })
     }
 
-    /// Opens the slot for a process, which gives it its PID, and takes the process through the gate of the host.
+    /// Opens the slot for a process, and thereby gives the process its PID. Then takes the process through the gate of
+    /// the host.
     #[inline(always)]
     fn open(
         &'static self,
@@ -284,7 +285,7 @@ impl Scheduler {
             crate::engine::backpressure::state::set_bound(token.slot(), pid.generation(), bound);
         }
         if let Some(Options { guardian, told_to_stop, .. }) = pending.options.as_deref() {
-            // This precedes the gate, since the thread that closes it sends no cancel to supervised processes.
+            // This precedes the gate, since the thread that closes the gate sends no cancel to supervised processes.
             token.describe(guardian.is_some(), *told_to_stop);
         }
         // The process is in the table before it passes the gate: a thread that closes the gate, and then visits all
@@ -454,7 +455,7 @@ impl Scheduler {
     }
 }
 
-/// Ties a process, before it runs, to its spawner, which runs or starts on this thread.
+/// Ties a process to its spawner before the process runs. The spawner runs or starts on this thread.
 fn bind(bound: SpawnerTie, token: &mut Token, child: Pid) {
     crate::engine::context::own::with_own(|_, me, cold_state| {
         let (links, spawned) = (cold_state.links(), token.make_cold_state().links());
@@ -470,7 +471,8 @@ fn bind(bound: SpawnerTie, token: &mut Token, child: Pid) {
     });
 }
 
-/// While this guard is alive, the thread starts a process: processes spawned meanwhile are its children, on its host.
+/// While this guard is alive, the thread starts a process: what is spawned in the meantime is a child of that process,
+/// on its host.
 pub(crate) struct Inside {
     outer: Starting,
     /// The thread's previous values, if those or the new values exist.

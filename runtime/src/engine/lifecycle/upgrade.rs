@@ -17,7 +17,8 @@ use std::ptr;
 /// The entry that is shown for an upgraded process.
 const ENTRY: &&str = &"(upgrade)";
 
-/// Installs `successor`. Returns the panic of the old process's close, or of the new one, which ends the process.
+/// Installs `successor`. Returns the panic of the old definition's close, or of the new definition, if there was one:
+/// such a panic ends the process.
 pub(crate) fn succeed(token: &mut Token, successor: Successor) -> Option<ExitReason> {
     let Successor { body, kind, done } = successor;
     let new_traps = contain(Site::TrapsExits, || body.traps_exits());
@@ -35,7 +36,7 @@ pub(crate) fn succeed(token: &mut Token, successor: Successor) -> Option<ExitRea
     if panic.is_none()
         && let Some(done) = done
     {
-        // This may call the waker of a waiting thread, whose panic is contained there.
+        // This may call the waker of a waiting thread. A panic of that waker is contained where it is called.
         done();
     }
     panic

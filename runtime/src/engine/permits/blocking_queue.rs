@@ -1,7 +1,7 @@
-//! The queue of async steps that wait for a thread to take their permit while they block.
+//! The queue of async steps that are about to block, and first wait for a thread that can take their permit.
 //!
 //! The queue is FIFO: a thread that becomes available is reserved for the first step in the queue, and for no other. A
-//! reservation does not name a particular thread: one exists, or may be started.
+//! reservation does not name a particular thread. It means that a thread is available, or may be started.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -59,8 +59,8 @@ impl BlockingQueue {
         Some(waker)
     }
 
-    /// Removes a step that is about to block, or has given up. Returns whether a thread was reserved for it, and
-    /// otherwise its waker, to be dropped.
+    /// Removes a step that is about to block, or has given up. Returns true if a thread was reserved for it. If it was
+    /// still queued, returns false and its waker, which the caller must drop.
     pub(crate) fn leave(&mut self, waiter: WaiterId) -> (bool, Option<Waker>) {
         if let Some(place) = self.reserved.iter().position(|other| *other == waiter) {
             self.reserved.swap_remove(place);

@@ -4,11 +4,11 @@
 //!
 //! A thread that is about to block in a step *hands off* its permit, and *comes back* for one afterwards; its queues
 //! stay with it, and every thread may empty them. A *spare* thread has neither permit nor work. A thread that has come
-//! back in the middle of a step, which must continue on its stack, *waits* in a queue for a permit. A *detached* thread
-//! is in a step without a permit: its permit was *taken over*, or it has come back from blocking in async code, where
-//! its process is in a run queue and the thread only has to leave the step. *Calling* a thread means setting a flag
-//! that it checks between two steps. All of this is decided under the lock of `sleep`; the documentation of the
-//! [folder](super) has a table of the states.
+//! back in the middle of a step *waits* in a queue for a permit, since the step must continue on the thread's stack. A
+//! *detached* thread is in a step without a permit: its permit was *taken over*, or it has come back from blocking in
+//! async code, where its process is in a run queue and the thread only has to leave the step. *Calling* a thread means
+//! setting a flag that it checks between two steps. All of this is decided under the lock of `sleep`; the documentation
+//! of the [folder](super) has a table of the states.
 //!
 //! # Steps
 //!
@@ -16,9 +16,9 @@
 //! * H0 T flushes the tokens that it keeps to itself (`thread_cache`) to its deque; H1 under the lock, W goes to the
 //!   first waiting thread; else to a spare thread, which counts as searching from then on and remembers T; else T
 //!   starts a thread, if the limit allows, and repeats H1.
-//! * H2 the thread that got W is woken. A spare thread looks at T's deque first.
-//! * H3 T runs the blocking code outside of its context: processes that it wakes meanwhile are queued as if woken from
-//!   outside.
+//! * H2 the thread that got W is woken. If it was a spare thread, it looks at T's deque first.
+//! * H3 T runs the blocking code outside of its context: processes that it wakes in the meantime are queued as if woken
+//!   from outside.
 //!
 //! T comes back:
 //! * B1 under the lock, T takes the permit of the last sleeper, which becomes spare; if no thread sleeps, T joins the
@@ -32,7 +32,7 @@
 //! * A thread that goes to sleep checks under the same lock whether a thread waits (sleep:S1), and if so gives it its
 //!   permit instead.
 //!
-//! Thread T is stuck in a step (called by the watchdog):
+//! Thread T is stuck in a step (the watchdog performs these steps):
 //! * M1 under the lock, if T is in a step, its permit goes to another thread as in H1, and T is detached; M2 T is
 //!   notified that it has lost its permit; M3 the tokens that it keeps to itself go to the inject queue of that permit;
 //!   M4 the thread that got the permit is woken.
@@ -48,33 +48,34 @@
 //! called it.
 //!
 //! *No work is missed* (see [`sleep`](super::sleep)): the spare thread of H1 and M1 searches, and has not looked at the
-//! queues before. A sleeper that B1 displaces may be between sleep:S1 and sleep:S3: it still does sleep:S3 and, as it
-//! no longer has a permit, announces the work that it sees. So does a thread that gives its permit away at sleep:S1. If
-//! no thread sleeps at B1, all permits run, and each does sleep:S1 after sleep:P3. The processes that T leaves in its
+//! queues yet. A sleeper that B1 displaces may be between sleep:S1 and sleep:S3: it still does sleep:S3 and, as it no
+//! longer has a permit, announces the work that it sees. So does a thread that gives its permit away at sleep:S1. If no
+//! thread sleeps at B1, all permits run, and each does sleep:S1 after sleep:P3. The processes that T leaves in its
 //! deque were its own work, announced without a fence. If a spare thread got W, it searches. If a waiting thread got W,
 //! no thread slept at H1, and one that goes to sleep later sees the processes that T had queued by then, since both
-//! take the lock. A4 has the fence for detached threads, which may have queued something before they knew that they are
-//! detached. (A thread that gives its permit to a waiting one has moved its work to where others look before it took
-//! the lock, and they take the lock later to go to sleep.) A thread that knows that it is detached puts the processes
-//! that it wakes into the global queue. One that does not know yet (M2 is not seen at once) may put something into its
-//! deque, or keep it to itself, that M3 and the searcher of M4 have not seen. The watchdog finds it, since it keeps
-//! looking while there are detached threads; or T itself does, if it blocks first: it then finds that it has no permit
-//! to pass on, lists its deque, and announces.
+//! take the lock. A4 has the fence because a detached thread may have queued something before it knew that it was
+//! detached. (A thread that gives its permit to a waiting thread does not need the fence: before it took the lock, it
+//! moved its work to where others look, and they take the lock later to go to sleep.) A thread that knows that it is
+//! detached puts the processes that it wakes into the global queue. A thread that does not know yet (M2 is not seen at
+//! once) may put something into its deque, or keep something to itself, too late for M3 and the searcher of M4 to see
+//! it. The watchdog finds such work, since it keeps looking while there are detached threads. If T blocks first, T
+//! finds it: T then learns that it has no permit to pass on, lists its deque, and announces.
 //!
 //! *Work that a thread leaves behind is visited*: each thread without a permit whose deque is not empty is listed in a
-//! queue of the host, which is one of the shared queues (`find`).
+//! queue of the host. That queue is one of the shared queues (`find`).
 //!
 //! *A thread that wakes up has a permit*: a sleeper that was taken off the list has one, and counts as searching before
-//! it wakes. It is in no step: it was in none when it entered the list, and it continues under the lock. So M1, which
-//! checks under the lock whether T is in a step, skips it. (Without that check, a watchdog that was preempted before M1
-//! detached a sleeper that had just been woken, which then counted as searching forever.)
+//! it wakes. It is not in a step: it was in none when it entered the list, and it takes the lock before it continues.
+//! So M1 skips it, since M1 checks under the lock whether T is in a step. (Without that check, a watchdog that was
+//! preempted before M1 could detach a sleeper that had just been woken, and that thread would count as searching
+//! forever.)
 //!
-//! A thread that checks its flag late, after M2 or B2, runs one more step. After M2, one step more runs at that time
-//! than there are permits.
+//! A thread that checks its flag late, after M2 or B2, runs one more step. After M2, one more step is then running than
+//! there are permits.
 //!
-//! Source: Go passes its P on in the same way (`handoffp`, `exitsyscall` in `proc.go`). There the queue belongs to the
-//! P, here to the thread: another thread must not touch the owner's half of the deque, and a stuck owner may be inside
-//! a push. A model is in `tests/models`.
+//! Source: Go passes its P on in the same way (`handoffp`, `exitsyscall` in `proc.go`). In Go the run queue belongs to
+//! the P, here to the thread, because another thread must not touch the owner's half of the deque, and a stuck owner
+//! may be inside a push. A model is in `tests/models`.
 
 use super::blocking_queue::{Reservation, WaiterId};
 use super::holders::{At, HandedOff, Need};
@@ -95,7 +96,8 @@ pub(crate) enum Resumption {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RestOutcome {
-    /// The thread has this permit, and counts as searching. If another thread is named, it may have left work behind.
+    /// The thread has this permit, and counts as searching. If another thread is named, that one may have left work
+    /// behind.
     Up(usize, Option<usize>),
     /// The thread sleeps. True if there are more threads than permits.
     Asleep(bool),
@@ -106,7 +108,7 @@ pub(crate) enum RestOutcome {
 }
 
 impl Idle {
-    /// Performs H1: `from` is about to block. `grown`: whether a thread has been started to take its permit.
+    /// Performs H1: `from` is about to block. `grown` is true if a thread has been started to take its permit.
     pub(crate) fn hand_off(&self, from: usize, need: Need, grown: bool, _: KeepsNothing) -> HandedOff {
         let mut sleepers = lock(&self.sleepers);
         let handed_off = self.give_away(&mut sleepers, from, (need, grown), At::Blocked);
@@ -160,8 +162,8 @@ impl Idle {
     /// Reserves threads that have become available for queued steps. Returns the wakers of these steps.
     #[must_use = "they must be woken"]
     pub(crate) fn reserve_threads(&self) -> Vec<Waker> {
-        // A step is counted under the lock when it joins the queue, so a step that joined before the caller's last
-        // critical section is seen here.
+        // A step is counted under the lock when it joins the queue, so a step that joined before the caller's most
+        // recent critical section is seen here.
         if self.queued_steps.load(Ordering::SeqCst) == 0 {
             return Vec::new();
         }
@@ -171,8 +173,8 @@ impl Idle {
         served
     }
 
-    /// Performs M1: passes the permit of `from`, which is stuck in a step, to another thread, if `is_in_step` still
-    /// holds.
+    /// Performs M1: if `is_in_step` still returns true, passes the permit of `from` to another thread. `from` is the
+    /// thread that is stuck in a step.
     pub(crate) fn take_over(&self, from: usize, is_in_step: impl FnOnce() -> bool) -> HandedOff {
         let mut sleepers = lock(&self.sleepers);
         if !is_in_step() {
@@ -204,16 +206,16 @@ impl Idle {
         handed_off
     }
 
-    /// Takes a record for a new thread that is to take over a permit; `None` if no such thread is needed any more, or
-    /// none is allowed yet.
+    /// Takes a record for a new thread that is to take over a permit. Returns `None` if no such thread is needed any
+    /// more, or if none may be started yet.
     pub(crate) fn reserve(&self, need: Need) -> Option<usize> {
         let mut sleepers = lock(&self.sleepers);
         let may_start = sleepers.permits.may_start(need);
         may_start.then(|| self.admit(&mut sleepers, None))
     }
 
-    /// Takes a record for a new thread: one that begins with `permit`, or one without a permit that runs the work left
-    /// on a stopped host.
+    /// Takes a record for a new thread, which begins with `permit`. A thread without a permit runs the work that is
+    /// left on a stopped host.
     pub(crate) fn begin(&self, permit: Option<usize>) -> usize {
         self.admit(&mut lock(&self.sleepers), permit)
     }
@@ -262,7 +264,7 @@ impl Idle {
         Resumption::Detached
     }
 
-    /// Takes the last sleeper off the list. `as_searcher`: [`SEARCHING`] if it counts as searching from now on,
+    /// Takes the last sleeper off the list. `as_searcher` is [`SEARCHING`] if it counts as searching from now on,
     /// otherwise 0.
     pub(crate) fn take_sleeper(&self, sleepers: &mut Sleepers, as_searcher: u64) -> Option<usize> {
         let last = sleepers.list.len().checked_sub(1)?;

@@ -1,5 +1,5 @@
 //! Records which thread holds which permit, and the state of the threads without one. This is pure bookkeeping: `sleep`
-//! keeps the records under its lock, and `handoff` defines which changes are allowed, and why nothing is lost.
+//! keeps the records under its lock; `handoff` defines which changes are allowed, and argues that nothing is lost.
 
 use super::blocking_queue::{BlockingQueue, WaiterId};
 use std::collections::VecDeque;
@@ -80,8 +80,8 @@ pub(crate) struct ThreadCounts {
 #[derive(Debug)]
 pub(crate) struct Permits {
     places: Vec<ThreadRecord>,
-    /// The spare threads, in LIFO order: the one that became spare last has warm caches, and surplus threads stay idle
-    /// long enough to end.
+    /// The spare threads, in LIFO order: the one that became spare most recently has warm caches, and surplus threads
+    /// stay idle long enough to end.
     spare: Vec<usize>,
     /// The threads that wait for a permit, in FIFO order.
     waiting: VecDeque<usize>,
@@ -209,7 +209,7 @@ impl Permits {
         there.saturating_add(count(self.limit)) - count(self.threads) - count(self.blocking_queue.reserved())
     }
 
-    /// Returns which thread gets the permit of a step with this need. `grown`: whether a thread has been started for
+    /// Returns which thread gets the permit of a step with this need. `grown` is true if a thread has been started for
     /// the step.
     pub(crate) fn next_holder(&self, need: Need, grown: bool) -> HandedOff {
         if let Some(&next) = self.waiting.front() {
@@ -235,9 +235,9 @@ impl Permits {
         !self.stopped && (self.threads < self.limit || beyond) && self.next_holder(need, false) == HandedOff::Grow
     }
 
-    /// Reserves a thread for the first step in the queue, and returns its waker, if a thread is available. If none will
-    /// ever become available, since all blocked threads wait for processes, perhaps for those in the queue, reserves
-    /// one beyond the limit.
+    /// If a thread is available, reserves it for the first step in the queue, and returns the step's waker. If all
+    /// blocked threads wait for processes, perhaps for those in the queue, no thread might ever become available. In
+    /// that case, reserves one beyond the limit.
     pub(crate) fn reserve_for_queue(&mut self) -> Option<std::task::Waker> {
         let all_wait =
             || self.waiting.is_empty() && self.places.iter().all(|place| place.at != At::Blocked || place.waits);
@@ -276,8 +276,9 @@ impl Permits {
         Some(next)
     }
 
-    /// Passes the permit of `sleeper`, which becomes spare, to `back`. Returns the permit, and whether the sleeper must
-    /// be woken, because its sleep is longer than the lifetime of a spare thread or because there are too many threads.
+    /// Passes the permit of `sleeper` to `back`; the sleeper becomes spare. Returns the permit, and true if the sleeper
+    /// must be woken, because its sleep is longer than the lifetime of a spare thread or because there are too many
+    /// threads.
     pub(crate) fn displace(&mut self, sleeper: usize, back: usize) -> Option<(usize, bool)> {
         let At::Asleep(permit) = self.at(sleeper) else { return None };
         self.set(back, At::Up(permit));

@@ -25,7 +25,7 @@
 //! | asleep | up | there is work or a timer for it; the host stops | `announce`, `timer_set`, `end_sleep`, `stop` |
 //! | | spare (blocked → up) | a thread comes back from blocking | `come_back` |
 //! | spare | up | it gets the permit of a step that blocks or does not end | `hand_off`, `take_over` |
-//! | | ending | it has been idle for long, or there are too many threads | `retire` |
+//! | | ending | it has been idle for a long time, or there are too many threads | `retire` |
 //! | blocked | up (asleep → spare) | its step is done blocking | `come_back` |
 //! | | waiting | its step is done blocking, and no thread sleeps | `come_back` |
 //! | | detached | its step is done blocking, in async code or on a stopped host | `come_back` |

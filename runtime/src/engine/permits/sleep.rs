@@ -17,11 +17,11 @@
 //! A thread that has found nothing:
 //! * S1 under the lock, enters the list, and counts itself as sleeping and no longer as searching; S2 executes a fence;
 //!   S3 looks at all queues once more. If there is work, and no thread searches, it takes itself off the list (unless
-//!   another thread already has) and searches. (If a thread does search, that thread ends its search after this look,
-//!   and then looks itself, by F3 or S3.)
+//!   another thread already has) and searches. (If a thread does search, that thread ends its search later than this,
+//!   and then looks at all queues itself, by F3 or S3.)
 //! * S4 parks until a thread has taken it off the list.
-//! * If its permit is taken from it meanwhile, or a thread waits for one at S1, it still does S3, and P3 to P5 for the
-//!   work that it sees (`handoff`).
+//! * If its permit is taken from it in the meantime, or a thread waits for one at S1, it still does S3, and P3 to P5
+//!   for the work that it sees (`handoff`).
 //!
 //! A thread that finds work while searching:
 //! * F1 counts itself as running; F2 executes a fence; F3 if it was the last searcher, looks at all queues, and if
@@ -29,22 +29,22 @@
 //!
 //! # No work is missed
 //!
-//! Claim: after a push (P1), some thread that does not sleep will look at all queues, or runs the work. At P3 the
-//! pusher either wakes a thread, which then searches, or has seen that no thread slept or that a thread searched. *No
-//! thread slept*: every thread that later sleeps does S1 after P3 has read the counts; the fences P2 and S2 then order
-//! P1 before S3, which sees the work. *A thread, T, searched*: T ends its search by S1 or by F1 after P3, and the same
-//! fences make S3 or F3 see the work, unless T was not the last searcher: then the argument holds for the last one.
-//! Waking at most one thread per push is enough, because each thread that finds work at F3 wakes another: a batch that
-//! was moved to one deque wakes as many sleepers as it can feed, one after the other.
+//! Claim: after a push (P1), some thread that does not sleep will look at all queues or run the work. At P3 the pusher
+//! either wakes a thread, which then searches, or has seen that no thread slept or that a thread searched. *No thread
+//! slept*: every thread that later sleeps does S1 after P3 has read the counts; the fences P2 and S2 then order P1
+//! before S3, which sees the work. *A thread, T, searched*: T ends its search by S1 or by F1 after P3, and the same
+//! fences make S3 or F3 see the work, unless T was not the last searcher. In that case the argument holds for the last
+//! searcher. Waking at most one thread per push is enough, because each thread that finds work at F3 wakes another: a
+//! batch that was moved to one deque wakes as many sleepers as it can feed, one after the other.
 //!
 //! # Own work
 //!
 //! A thread that pushes to its own deque omits P2. So it may read counts from before another thread's S1, and that
 //! thread's S3 may miss the push: the other thread sleeps while there is work. No work is lost, since the pusher is
 //! awake and runs the processes in its deque. Only the help of another thread is lost, until the pusher pushes again
-//! and reads the counts, or announces with the fence, which it does after every [`FAIR`](crate::engine::sched::find)
+//! and reads the counts, or announces with the fence. It announces after every [`FAIR`](crate::engine::sched::find)
 //! steps while its deque is not empty. Work that is stuck behind a step that does not end is announced by the
-//! [`watchdog`](crate::engine::sched::watchdog) at its next tick. (The fence would cost 20 cycles on each message that
+//! [`watchdog`](crate::engine::sched::watchdog) at its next tick. (The fence would cost 20 cycles for each message that
 //! finds the run-next slot taken.)
 //!
 //! Nor does a thread announce a process that has used up its time slice, if the thread itself will run that process
@@ -65,17 +65,17 @@
 //! that many sleepers stay asleep even if there is work. The number held back is part of the word with the counts, and
 //! is always less than the number of permits.
 //! * P3, F3: if no more threads sleep than are held back, the pusher is done.
-//! * S3: if no more threads sleep than are held back, including the one that looks, it parks.
+//! * S3: if no more threads sleep than are held back, counting the one that performs S3, that thread parks.
 //! * If fewer threads sleep than are held back, a thread that looks for work takes only from its own queues, including
 //!   those that others may take from, and so goes to sleep when they are empty.
 //!
-//! *Nothing is lost*: all changes of the word are ordered. Wherever in that order no more threads sleep than are held
-//! back, at least one thread is awake, since fewer are held back than there are permits. The first S1 by which more
-//! threads sleep than are held back is followed by a complete S3. So a push whose P3 came before that S1 is seen there,
-//! and a push whose P3 comes after it wakes a thread. Until there is such an S1, a thread is awake, that is, in a step
-//! or between two, and visits all queues. Only the help of another thread is lost: behind a step that does not end, and
-//! when a process has waited for a tick, the watchdog ends the limit, and announces queued work (watchdog:K1,
-//! watchdog:K2).
+//! *Nothing is lost*: all changes of the word are ordered. At each point in that order at which no more threads sleep
+//! than are held back, at least one thread is awake, since fewer are held back than there are permits. The first S1 by
+//! which more threads sleep than are held back is followed by a complete S3. So a push whose P3 came before that S1 is
+//! seen by that S3, and a push whose P3 comes after that S1 wakes a thread. Until there is such an S1, a thread is
+//! awake, that is, in a step or between two steps, and visits all queues. Only the help of another thread is lost. If
+//! work is queued behind a step that does not end, or a process has waited for a tick, the watchdog ends the limit and
+//! announces queued work (watchdog:K1, watchdog:K2).
 //!
 //! # The poller
 //!
@@ -83,9 +83,9 @@
 //! poller, and it is the last sleeper to be woken for work. A thread that goes to sleep while timers are pending
 //! becomes the poller if there is none. A thread that sets an earlier timer wakes the poller, or a sleeper if there is
 //! no poller. A thread that has entered the list and then finds timers pending and no poller leaves the list again
-//! (with the same two fences as for work). When the poller leaves the list, the remaining sleepers have none; so the
-//! last searcher to end its search looks for pending timers without a poller as it looks for work (F3), and wakes a
-//! sleeper for either.
+//! (with the same two fences as for work). When the poller leaves the list, no other sleeper takes over the timers. So
+//! at F3 the last searcher looks not only for work, but also for pending timers without a poller, and wakes a sleeper
+//! for either.
 //!
 //! Source: Go's `proc.go` (which thread wakes which), rayon-core's sleep README (the form of the argument). Rejected:
 //! waking a thread for each push (a wake costs 30 to 40 µs of a thread's time); handing the work to the sleeper itself
@@ -237,7 +237,7 @@ impl Idle {
         if seen.wakes() { self.wake_sleeper(true) } else { None }
     }
 
-    /// Takes the last sleeper off the list; with `alone`, only if work should still wake a thread
+    /// Takes the last sleeper off the list. With `alone`, does so only if work should still wake a thread
     /// ([`SleepWord::wakes`]).
     #[cold]
     fn wake_sleeper(&self, alone: bool) -> Option<usize> {
@@ -299,8 +299,8 @@ impl Idle {
         counts.sleeping() < counts.held()
     }
 
-    /// Sets the limit of awake threads, at least one: from now on, work wakes no thread while that many are awake.
-    /// Called by the watchdog, which then announces queued work.
+    /// Sets the limit of awake threads to `awake`, or to 1 if `awake` is 0: from now on, work wakes no thread while
+    /// that many are awake. Called by the watchdog, which then announces queued work.
     pub(crate) fn limit_awake(&self, awake: usize) {
         let held = self.permits.saturating_sub(awake.max(1));
         if self.count(Ordering::Relaxed).held() != held {
@@ -384,7 +384,7 @@ impl Idle {
         self.with_permits(|permits| permits.at(thread))
     }
 
-    /// Runs `body` under the lock, to read or update the states of threads. No thread can park meanwhile.
+    /// Runs `body` under the lock, to read or update the states of threads. No thread can park while it runs.
     pub(crate) fn with_permits<R>(&self, body: impl FnOnce(&mut Permits) -> R) -> R {
         body(&mut lock(&self.sleepers).permits)
     }
@@ -408,7 +408,8 @@ impl Idle {
     }
 
     /// Returns whether the watchdog rests. The result is current for a thread that has got a permit since the rest
-    /// began, since both took the lock, and for a thread that has seen in the counts that such a thread is awake.
+    /// began, because both took the lock. It is also current for a thread that has seen in the counts that such a
+    /// thread is awake.
     #[inline]
     pub(crate) fn does_watchdog_rest(&self) -> bool {
         self.watchdog_rests.load(Ordering::Relaxed)
@@ -421,8 +422,8 @@ impl Idle {
         self.watchdog_rests.swap(false, Ordering::SeqCst)
     }
 
-    /// Returns how many times threads have left the list, or `None` unless the list has a thread for each permit. If
-    /// two calls return the same number, all threads slept the whole time in between.
+    /// Returns how many times threads have left the list, or `None` if the list does not have a thread for each permit.
+    /// If two calls return the same number, all threads slept the whole time in between.
     pub(crate) fn all_asleep(&self) -> Option<u64> {
         let sleepers = lock(&self.sleepers);
         (sleepers.list.len() == self.permits).then_some(sleepers.rises)

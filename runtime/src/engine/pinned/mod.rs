@@ -1,15 +1,16 @@
-//! Processes with a thread of their own, which holds no permit.
+//! Processes with a thread of their own. Such a thread holds no permit.
 //!
-//! Each has a [`PinnedThread`]: the record of its thread, which has an inbox and owns the process's slot. A thread that
-//! wakes the process passes the token to the owner of the slot, as for any process, and this owner puts it into the
-//! inbox: ordinary processes pay nothing for pinned ones. The pinned thread takes the token out, runs a time slice in
-//! the run loop that all threads share, and waits for the next token. It has a context, through which its process is
-//! found like any other, and is marked as having lost its permit: so the run loop takes its next process from here, and
-//! any process that it wakes goes to the global queue and is announced with the fence.
+//! Each has a [`PinnedThread`]: the record of its thread. The record has an inbox, and owns the process's slot. A
+//! thread that wakes the process passes the token to the owner of the slot, as for any process, and this owner puts it
+//! into the inbox. So ordinary processes pay nothing for pinned ones. The pinned thread takes the token out, runs a
+//! time slice in the run loop that all threads share, and waits for the next token. It has a context, so its process is
+//! found like any other. It is marked as having lost its permit, so the run loop asks this module for its next process,
+//! and any process that it wakes goes to the global queue and is announced with the fence.
 //!
 //! # Spawn
 //!
-//! * N1 the spawner performs every check that may refuse the process, and opens the slot, which the pinned thread owns;
+//! * N1 the spawner performs every check that may refuse the process, and opens the slot, with the pinned thread as its
+//!   owner;
 //! * N2 it starts the thread, and waits; N3 the thread makes the state and starts it in the spawner's place. It may
 //!   access the slot's data: the spawner has the token but does not use it, and foreign code on the spawner's thread
 //!   (such as a waker) does not either, since it is not part of the start;
@@ -231,7 +232,7 @@ impl Scheduler {
         // A paused host needs the panic hook, too, so that the panics of the process are contained and reported like
         // all others.
         crate::util::panics::install_hook();
-        // Only the last part of the path is used, since the system shows 15 characters.
+        // Only the last part of the path is used, since the system shows only 15 characters.
         let name = (pending.kind.name)().rsplit("::").next().unwrap_or_default();
         let begin: Box<StartPinned> = Box::new(move |ctx| begin(make, start, ctx));
         let spawned = PinnedSpawn {

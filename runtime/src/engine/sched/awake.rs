@@ -10,19 +10,19 @@ use crate::engine::watchdog::queue_waits::{QueueSample, QueueWaits};
 use crate::engine::workers::worker::Worker;
 use crate::env::clock::Moment;
 
-/// The samples of the last tick, and the state of the limit.
+/// The samples of the most recent tick, and the state of the limit.
 #[derive(Debug)]
 pub(super) struct AwakeWatch {
     limit: AwakeLimit,
     waits: QueueWaits,
     queues: Vec<QueueSample>,
-    /// The time of the last tick; `None` if the watchdog has rested since.
+    /// The time of that tick; `None` if the watchdog has rested since.
     looked_at: Option<Moment>,
-    /// The numbers of steps and messages of each thread at the last tick.
+    /// The numbers of steps and messages that each thread had counted by that tick.
     counted: Vec<(u64, u64)>,
-    /// The step of each thread at the last tick.
+    /// The step of each thread at that tick.
     steps: Vec<Option<StepId>>,
-    /// Number of times that all threads had been asleep by the last tick.
+    /// Number of times that all threads had been asleep by that tick.
     lulls: u64,
 }
 
@@ -60,7 +60,7 @@ impl AwakeWatch {
         let (steps_before, messages_before) = std::mem::replace(&mut self.counted[number], (steps, messages));
         let step_before = std::mem::replace(&mut self.steps[number], sample.step);
         let is_long = sample.has_permit && sample.step.is_some() && sample.step == step_before;
-        // A step that handles ten messages counts like ten steps.
+        // A step that handles ten messages counts as ten steps.
         (steps.saturating_sub(steps_before).max(messages.saturating_sub(messages_before)), is_long)
     }
 }
@@ -96,7 +96,7 @@ impl Scheduler {
         self.idle.limit_awake(limit);
     }
 
-    /// Writes samples of the queues that any thread may take from to `queues`: the global queue, all inject queues as
+    /// Fills `queues` with samples of the queues that any thread may take from: the global queue, all inject queues as
     /// one, and each deque. See [`queue_waits`](crate::engine::watchdog::queue_waits).
     fn sample_queues(&'static self, queues: &mut Vec<QueueSample>) {
         // The counters are read before the lengths, so that a process taken in between is counted at the next tick.
@@ -139,7 +139,7 @@ mod tests {
         host: &'static Scheduler,
         contexts: [ThreadContext; 2],
         scratches: [StepScratch; 2],
-        /// The kind of rest of each sleeping thread.
+        /// How each sleeping thread rests.
         rests: [Option<Rest>; 2],
         watch: AwakeWatch,
         now: Moment,

@@ -2,32 +2,33 @@
 //!
 //! * D1 The poller (the sleeper that waits for timers) parks in the reactor instead of on its own. A host with a
 //!   reactor has a poller whenever any thread sleeps.
-//! * D2 A process that is woken there, by the reactor or one of its tasks, is queued like any process woken from
-//!   outside, but no thread is woken for it. D3 When the reactor has delivered all events of the system, or is about to
-//!   wait although something is queued, the poller does sleep:S3, with the fence before it: it finds the work, leaves
-//!   the list and runs it, and wakes other threads if there is enough for several (sleep:F3).
-//! * D4 A thread that runs processes polls the reactor regularly between steps, without waiting. D5 If that has queued
+//! * D2 A process that is woken by the reactor, or by one of its tasks, on the thread that drives the reactor is queued
+//!   like any process woken from outside, but no thread is woken for it. D3 When the reactor has delivered all events
+//!   of the system, or is about to wait although something is queued, the poller does sleep:S3, with the fence before
+//!   it: it finds the work, leaves the list and runs it, and wakes other threads if there is enough for several
+//!   (sleep:F3).
+//! * D4 A thread that runs processes polls the reactor regularly between steps, without waiting. D5 If this has queued
 //!   any processes, the thread announces all of them at once (sleep:P2 to sleep:P5).
-//! * D6 Tasks of the reactor are foreign code, which may take long. So they run only in these visits (D4), in which the
-//!   thread has a permit, does not search, and can lose its permit to another thread as in a step (`visiting`). While
-//!   there are tasks, a thread that has found no work visits the reactor before it parks, and a poller that the reactor
-//!   has released leaves the list.
+//! * D6 Tasks of the reactor are foreign code, and may take a long time. So, with one exception (below), they run only
+//!   in these visits (D4): the thread then has a permit, does not search, and can lose its permit to another thread as
+//!   in a step (`visiting`). While there are tasks, a thread that has found no work visits the reactor before it parks,
+//!   and a poller leaves the list when its wait in the reactor has ended.
 //! * D7 The thread that holds the reactor's lock drives it; the host's threads only ever try to take that lock. A
 //!   thread that does not get it continues or, as the poller, parks on its own for [`RETRY`]. If all threads are in
 //!   long steps, the watchdog has a thread of the reactor's own drive it.
 //!
 //! *No work is missed* (see `sleep`): D2 omits sleep:P2 to sleep:P5. The poller does sleep:S3 afterwards, so the work
-//! counts as queued before it parked: the poller leaves the list for it, or another thread searches, and looks at the
-//! queues afterwards. If a thread has taken the poller off the list meanwhile, the poller searches.
+//! counts as queued before it parked: the poller leaves the list for it, or another thread is searching, and will look
+//! at the queues after that. If a thread has taken the poller off the list in the meantime, the poller searches.
 //!
 //! *No call is missed*: a thread that calls the poller records that under the lock that also guards the waker of the
-//! wait ([`Worker::unpark`](crate::engine::workers::worker::Worker::unpark)). The wait stores its waker there and then
-//! checks for a call under the same lock: either it finds the call, or the caller finds the waker and wakes the
+//! wait ([`Worker::unpark`](crate::engine::workers::worker::Worker::unpark)). The wait stores its waker, and then
+//! checks for a call, under the same lock: either the wait finds the call, or the caller finds the waker and wakes the
 //! reactor.
 //!
-//! A task that becomes ready after the visit of D6 (because it yielded there, or a thread has woken it since) runs in
-//! the wait, on a thread that counts as asleep; if the task takes long, one permit is idle meanwhile. Calls and D2 take
-//! effect after a few dozen tasks at most.
+//! The exception is a task that becomes ready after the visit of D6 (because it yielded during that visit, or a thread
+//! has woken it since). It runs in the wait, on a thread that counts as asleep; if the task takes a long time, one
+//! permit is idle for as long. Calls and D2 take effect after a few dozen tasks at most.
 
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
@@ -41,7 +42,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 /// The precision of a reactor's waits: Tokio waits for whole milliseconds, as does the underlying system call. If a
-/// timer is due sooner, the poller parks on its own: the timer is exact, and events of the system wait until then.
+/// timer is due sooner, the poller parks on its own: then the timer is exact, and events of the system wait until it is
+/// due.
 const EXACT: Duration = Duration::from_millis(2);
 
 /// How long a poller that did not get the reactor's lock parks before it retries.
@@ -50,14 +52,14 @@ const RETRY: Duration = Duration::from_millis(1);
 thread_local! {
     /// The host whose reactor this thread is driving.
     static DRIVES: Cell<*const Scheduler> = const { Cell::new(ptr::null()) };
-    /// Whether driving it has queued processes of the host.
+    /// Whether driving that reactor has queued processes of the host.
     static QUEUED: Cell<bool> = const { Cell::new(false) };
     /// The waker that ends this thread's wait in the reactor.
     static WAITS: RefCell<Option<Waker>> = const { RefCell::new(None) };
 }
 
-/// Performs D2 for a queued process of `host`. Returns whether this thread drives that host's reactor, and so will take
-/// care of the process.
+/// Performs D2 for a queued process of `host`. Returns true if this thread drives that host's reactor: it will then
+/// take care of the process.
 #[inline]
 pub(crate) fn is_seen_to(host: &Scheduler) -> bool {
     let drives = ptr::eq(DRIVES.get(), host);

@@ -1,8 +1,8 @@
 //! Finds the next process of a thread.
 //!
-//! The order is: the run-next slot (the thread may keep other processes meanwhile: `thread_cache`), the hot end of the
-//! thread's own deque, its permit's inject queue, the global queue (one process, plus a batch of at most [`BATCH`] more
-//! that moves to the thread's deque), and half of a random victim's deque, oldest first.
+//! The order is: the run-next slot (the thread may keep other processes besides that one: `thread_cache`), the hot end
+//! of the thread's own deque, its permit's inject queue, the global queue (one process, plus a batch of at most
+//! [`BATCH`] more that moves to the thread's deque), and half of a random victim's deque, oldest first.
 //!
 //! # How long a process waits
 //!
@@ -11,11 +11,11 @@
 //!   [`watchdog`](crate::engine::sched::watchdog), one of the shared queues comes first, in rotation: the global queue,
 //!   the inject queue of the thread's permit, and the cold end of the thread's deque; in every second round, work left
 //!   by threads without a permit replaces the inject queue. If that queue is empty, the thread tries the inject queue
-//!   of its own permit, then that of another permit in rotation, whose thread may not be running. At a tick, and at
-//!   every fourth visit, it also checks the clock; and at each visit, it empties the [vacant
+//!   of its own permit, then that of another permit in rotation, since that permit's thread may not be running. At a
+//!   tick, and at every fourth visit, it also checks the clock; and at each visit, it empties the [vacant
 //!   slots](crate::engine::host::late_slots) in which something has arrived;
 //! * after [`STREAK`] steps in a row of processes from the run-next slot, the deque comes first;
-//! * a process that has used its time slice goes to the global queue, never back to a hot end (see `step`).
+//! * a process that has used up its time slice goes to the global queue, never back to a hot end (see `step`).
 //!
 //! Time slices are bounded, too: by [`BUDGET`](crate::process::slice::BUDGET) events, and by time (`slice`): a time
 //! slice ends with the event in progress at the second tick after it began. Ticks are a quarter of the stall limit
@@ -32,10 +32,10 @@
 //!   two ticks (detector:J1). If all permits are in such events, one of the permits goes to another thread after five
 //!   quarters of the stall limit (detector:J2): 12.5 ms, plus the time that the system takes to wake a thread.
 //!
-//! The number of processes that are ready at once is not bounded: as many run at a time as there are permits.
+//! The number of processes that are ready at once is not bounded, but no more run at a time than there are permits.
 //!
 //! A thread that finds nothing looks again: [`TIGHT`] times without a pause, then, while another thread is awake and
-//! might push something, up to [`SPINS`] times with growing pauses; then it parks as described in `sleep`. On the
+//! might push something, up to [`SPINS`] times with growing pauses; then it parks as described in `sleep`. In the
 //! prototype, yielding the thread instead of pausing was slower: the kernel resumes a yielding thread late (a message
 //! into an idle system took 9.5 µs instead of 4.3). Finding work restarts the count.
 
@@ -56,7 +56,7 @@ const FAIR: u64 = 20;
 /// Number of visits to shared queues between two checks of the clock, the timers and the reactor.
 const CLOCK: u32 = 4;
 
-/// Number of steps in a row of processes from the run-next slot after which the deque comes first.
+/// After this many steps in a row of processes from the run-next slot, the deque comes first.
 const STREAK: u64 = 64;
 
 /// Maximum number of processes that a visit to the global queue takes besides the first.
@@ -66,14 +66,14 @@ const BATCH: usize = 16;
 /// this bounds the pause.
 const THEFT: usize = 256;
 
-/// Number of looks without a pause.
+/// Number of times that a thread without work looks at the queues without a pause.
 const TIGHT: u32 = 4;
 
-/// Number of looks with a growing pause before parking.
+/// Number of times that the thread then looks with growing pauses, before it parks.
 const SPINS: u32 = 12;
 
 impl ThreadContext {
-    /// Handles requests from `handoff` and the watchdog. Returns the next action if one of them determines it.
+    /// Handles requests from `handoff` and the watchdog. Returns the next action if a request determines it.
     #[cold]
     pub(super) fn next_when_called(&self) -> Option<Next> {
         self.write_slice_end_unless_at_once();
@@ -104,12 +104,12 @@ impl ThreadContext {
                 None
             };
         }
-        // A new thread keeps no tokens: the previous thread with its record has flushed.
+        // A new thread keeps no tokens: the previous thread that used its record has flushed.
         let rest = if self.is_new.take() { self.rest(false, false) } else { self.yield_permit()? };
         Some(self.after_rest(rest))
     }
 
-    /// Returns the action for a process: running it or, if the thread was asked to, timing a message of it.
+    /// Returns the action that runs a process or, if the thread was asked to, times one of its messages.
     pub(crate) fn run_or_time(&self, token: Token) -> Next {
         if self.thread.take_request_for_time() { Next::RunTimed(token) } else { Next::Run(token) }
     }
@@ -152,7 +152,7 @@ impl ThreadContext {
     }
 
     /// Takes the newest process from the thread's deque. Checks first whether the deque is empty, since its `pop`
-    /// executes a fence even then. Only this thread pushes there, so the check misses nothing.
+    /// executes a fence even then. Only this thread pushes to it, so the check misses nothing.
     #[inline]
     fn pop(&self) -> Option<Token> {
         if self.deque.is_empty() { None } else { self.deque.pop() }
@@ -189,7 +189,7 @@ impl ThreadContext {
         self.follow_until.set(if self.cooldown.get() == 0 { until } else { 0 });
     }
 
-    /// Takes from one of the queues that nearer ones could starve, in rotation.
+    /// Takes from one of the queues that nearer queues could starve, in rotation.
     fn take_far(&self, visit: u32) -> Option<Token> {
         match visit % 3 {
             0 => self.host.global.pop(),
@@ -264,8 +264,8 @@ impl ThreadContext {
         }
     }
 
-    /// Searches all queues until there is work, or the thread must rest or exit. `searching`: whether it counts as
-    /// searching.
+    /// Searches all queues until there is work, or the thread must rest or exit. `searching` says whether the thread
+    /// counts as searching.
     #[cold]
     pub(super) fn search(&self, searching: bool) -> Next {
         let found = self.search_for_work(searching);

@@ -27,7 +27,7 @@ pub(crate) fn is_of_a_host() -> bool {
 }
 
 impl Scheduler {
-    /// Starts a thread for each permit that has had none. Processes that have been spawned already begin to run.
+    /// Starts a thread for each permit that has had none. Processes that have already been spawned begin to run.
     pub(crate) fn start(&'static self) -> io::Result<()> {
         crate::util::panics::install_hook();
         let mut launched = lock(&self.launched);

@@ -16,11 +16,11 @@ use crate::recorder::track::forget_old_tracks;
 use crate::sync::{Arc, Ordering, yield_now};
 use std::time::Duration;
 
-/// How long the start of a recording waits for threads that are between two steps. They stay there for microseconds,
-/// unless the system runs other threads instead, or a task of the reactor takes long.
+/// How long the start of a recording waits for threads that are between two steps. They stay between two steps for
+/// microseconds, unless the system runs other threads instead, or a task of the reactor takes a long time.
 const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
-/// How long the start of one of many samples waits for such threads.
+/// How long the start of a sample waits for such threads if it is one of many.
 const SAMPLE_WAIT: Duration = Duration::from_millis(1);
 
 impl ThreadContext {
@@ -144,8 +144,8 @@ impl Scheduler {
         self.fit_recorder_to(LONGEST_WAIT);
     }
 
-    /// Starts or stops the recording of threads and sends, as the recorder now requires. Waits for threads for
-    /// `longest` at most.
+    /// Starts or stops the recording of threads and sends, as the recorder now requires. Waits for threads, but for no
+    /// longer than `longest`.
     ///
     /// At the start, all threads begin to record, and then all sends are recorded. Threads that start later record from
     /// the outset. At the end of the last recording, the threads give their rings back.
@@ -166,7 +166,7 @@ impl Scheduler {
         self.await_recorded(longest);
         self.slot_owner().record_sends(true);
         for pinned_thread in self.pinned_threads.all() {
-            // Its thread may have started meanwhile.
+            // Its thread may have started in the meantime.
             pinned_thread.thread.call(RECORDED);
             pinned_thread.slot_owner().record_sends(true);
         }

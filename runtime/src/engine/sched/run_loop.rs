@@ -34,7 +34,7 @@ impl ThreadContext {
             let seen_to = self.panicked_anew(&mut scratch, panic);
             self.end_recorded_slice(&mut scratch);
             if let Err(panic) = seen_to {
-                // All user code runs under a guard; a panic in the runtime must not cost the permit either.
+                // All user code runs under a guard; a panic in the runtime must not cost the host a permit either.
                 crate::util::log::error!(%panic, "a panic came from the runtime, between two steps");
                 let _panic = contain(Site::Backstop, || scratch = StepScratch::new(self.thread));
                 crate::engine::context::values::forget_values();
@@ -163,7 +163,8 @@ pub(super) mod tests {
         }
     }
 
-    /// Returns the context for a thread with `permit`, whose role the calling thread plays, on a host without threads.
+    /// Returns the context for a thread with `permit` on a host without threads. The calling thread plays the role of
+    /// that thread.
     pub(in super::super) fn begin(host: &'static Scheduler, permit: usize) -> ThreadContext {
         let index = host.idle.begin(Some(permit));
         *lock(&host.launched) += 1;
@@ -255,8 +256,8 @@ pub(super) mod tests {
         use crate::thread_cache::lock::NOTIFIED;
         use crate::{Host, Pid};
 
-        /// A process that passes the ball to `next` until `over`. Sets the flag that a message carries, if it carries
-        /// one.
+        /// A process that passes the ball to `next` until `over` is set. Sets the flag that a message carries, if it
+        /// carries one.
         struct Passes {
             next: Option<Pid>,
             over: Arc<AtomicBool>,
@@ -280,7 +281,7 @@ pub(super) mod tests {
             }
         }
 
-        /// Catches: a thread that is not notified of a message from elsewhere to a process in its cache, which then
+        /// Catches: a thread that is not notified when another thread sends to a process in its cache. The process then
         /// waits for the next tick of the watchdog.
         #[test]
         fn a_thread_is_told_of_a_message_to_its_cache() {
@@ -302,7 +303,7 @@ pub(super) mod tests {
                     context.enter(|context| context.run_slice(&mut scratch, token));
                 }
             };
-            // A tick flushes the cache, which then stays disabled for some steps.
+            // At a tick the thread flushes its cache, and the cache's table then stays disabled for some steps.
             let slot = |pid: &Pid| TABLE.slot(pid.slot()).expect("it lives");
             let cached = std::iter::repeat_with(|| {
                 run(50);

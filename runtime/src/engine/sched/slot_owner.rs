@@ -120,7 +120,8 @@ impl TimeKeeper for Scheduler {
     }
 }
 
-/// Maximum number of dead letters of messages from other nodes that may wait for the hook. A guess.
+/// Maximum number of dead letters that may wait for the hook, because they come from threads that must not run it
+/// (mostly messages from other nodes). A guess.
 const LETTERS: usize = 65_536;
 
 impl Sink for Scheduler {

@@ -1,8 +1,9 @@
 //! How a thread rests: parked with a permit, or as a spare thread without one.
 //!
 //! Both states share the type [`Rest`], since a parked thread may lose its permit without being woken (handoff:B1), and
-//! learns of the loss only when it wakes. A thread that has been spare for the configured time ends; so while there are
-//! more threads than permits, a thread with a permit parks no longer than that either.
+//! learns of the loss only when it wakes. A thread that has been spare for the configured time ends. While there are
+//! more threads than permits, a thread with a permit parks no longer than that either, since it may have become spare
+//! by the time it wakes.
 
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::permits::handoff::RestOutcome;
@@ -25,8 +26,8 @@ pub(crate) struct PermitRest {
     /// permit.
     looks_again: bool,
     is_poller: bool,
-    /// When the thread ends if it is still spare then. `None` until it is spare; `Some(None)` if that time is too far
-    /// away to be represented.
+    /// The time at which the thread ends if it is still spare. `None` until it is spare; `Some(None)` if that time is
+    /// too far away to be represented.
     expires: Option<Option<Instant>>,
     /// The longest time to park, if limited.
     patience: Option<Duration>,
@@ -66,14 +67,15 @@ impl ThreadContext {
         Some(self.rest(false, false))
     }
 
-    /// Wakes the thread that got this thread's permit. This thread is spare now, so one more step may block.
+    /// Wakes the thread that got this thread's permit. Also lets one more queued step block, since this thread is spare
+    /// now.
     fn pass_on(&self, BecameSpare(next): BecameSpare) {
         next.into_iter().for_each(|next| self.host.unpark(next));
         // Run outside of the context, so that woken processes are not queued on this thread.
         self.without_context(|| self.host.wake_blocked_steps());
     }
 
-    /// Begins to rest. `looks_again`: whether the thread has done sleep:S1, and sleep:S3 is still to be done.
+    /// Begins to rest. `looks_again` is true if the thread has done sleep:S1 and has yet to do sleep:S3.
     pub(super) fn rest(&self, looks_again: bool, is_poller: bool) -> RestStep {
         self.host.quiet.notify();
         self.go_on_resting(PermitRest { looks_again, is_poller, expires: None, patience: None })
@@ -110,8 +112,8 @@ impl ThreadContext {
                     {
                         return RestStep::Ended;
                     }
-                    // The thread must not end yet: other threads must empty its deque, or it is reserved for a step
-                    // that blocks.
+                    // The thread must not end yet: other threads must first empty its deque, or it is reserved for a
+                    // step that blocks.
                     if is_over { Some(PAUSE) } else { left }
                 }
             };
@@ -119,7 +121,7 @@ impl ThreadContext {
         }
     }
 
-    /// Performs sleep:S4: parks the calling thread, which must be the one of this context.
+    /// Performs sleep:S4: parks the calling thread, which must be the thread of this context.
     pub(super) fn park(&self, rest: &Rest) {
         match rest {
             Rest::Inbox(pinned_thread) => pinned_thread.wait(|| self.host.is_paused()),
@@ -158,8 +160,8 @@ impl ThreadContext {
         let host = self.host;
         let unkept = !poller && host.has_unkept_timers();
         let due = poller && host.next_timer() <= Moment::now();
-        // Waking for work is not needed while another thread searches, which then finds the work (sleep:F3 or
-        // sleep:S3), and is not allowed while this thread is held back.
+        // While another thread searches, this thread need not wake for work, since that thread finds it (sleep:F3 or
+        // sleep:S3). While this thread is held back, it must not.
         let work = host.idle.wakes_for_work() && host.has_work();
         let any = unkept || due || work;
         if any && !host.idle.end_sleep(self.index) {

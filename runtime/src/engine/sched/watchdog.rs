@@ -11,13 +11,14 @@
 //!   (`driving`).
 //!
 //! A thread that runs tasks of the reactor, or a timer's action, between two steps counts as being in a step. A pinned
-//! process holds no permit and prevents no thread from getting one, so it may take any time and is not watched.
+//! process holds no permit and prevents no thread from getting one, so it may take any amount of time and is not
+//! watched.
 //!
 //! The sample may be stale by the time it is acted on. An order to take the tokens that a thread keeps to itself
-//! (`thread_cache`) takes whichever tokens it has by then. That happens under the lock of `sleep`, so that a process
-//! with input is in a queue again before its thread can park (`quiescence` considers a host idle if all its threads
-//! sleep and nothing is queued). If a step ends just before its permit is taken over, its thread notices before the
-//! next step (`handoff`): the only cost is that one thread was woken in vain.
+//! (`thread_cache`) takes whichever tokens the thread has by then. That happens under the lock of `sleep`, so that a
+//! process with input is in a queue again before its thread can park (`quiescence` considers a host idle if all its
+//! threads sleep and nothing is queued). If a step ends just before its permit is taken over, its thread notices before
+//! the next step (`handoff`): the only cost is that one thread was woken in vain.
 //!
 //! # Rest
 //!
@@ -25,7 +26,8 @@
 //!   If so, it sets a flag to show that it rests. R2 it frees the large blocks that the program keeps, and parks until
 //!   the flag is cleared.
 //! * R3 a thread that has got a permit, under the lock, then checks whether the watchdog rests. If so the thread is
-//!   *unwatched*: it records that, and when its time slice began, so that its time can be measured later.
+//!   *unwatched*: it records this, and the time at which its time slice began, so that the length of the time slice can
+//!   be measured later.
 //! * Each of the following checks whether the watchdog rests, and if so clears the flag and unparks the watchdog: G1 an
 //!   unwatched thread that queues something without announcing it (in its run-next slot, in its deque, in the global
 //!   queue), G2 a thread that announces something and finds no thread that sleeps or searches (sleep:P3), G3 a thread
@@ -34,14 +36,14 @@
 //!
 //! *Nothing waits unwatched.* Anything that waits is in a queue, is a timer that no thread waits for, or is a thread
 //! that queues for a permit. When R1 sets the flag, all permits are on the list of sleepers, so all queues are empty
-//! except for work that a sleeper is about to find (sleep:S3), or that is announced after it. From then on, steps are
-//! run only by threads that have done R3 after R1, by the order of the lock. The work that they queue is reported by
-//! G1, or announced. For announced work, sleep:P3 finds either a sleeper, which is woken and searches; or a searcher,
-//! which takes the work, or does sleep:F3 or sleep:S3 and announces it again if it is still there (including timers
-//! without a poller); or neither, which is G2. So while the flag is set, a searcher is about to look at queued work. A
-//! step that has lost its permit may continue while the watchdog rests: once it knows of the loss, it announces the
-//! work that it queues (handoff:M2). While the end of such a step has yet to be reported, the watchdog rests only for a
-//! limited time.
+//! except for work that a sleeper is about to find (sleep:S3), or that is announced after R1. Because of the order of
+//! the lock, steps are run from then on only by threads that have done R3 after R1. The work that they queue is
+//! reported by G1, or announced. For announced work there are three cases. If sleep:P3 finds a sleeper, that thread is
+//! woken and searches. If it finds a searcher, that thread takes the work, or it does sleep:F3 or sleep:S3 and
+//! announces the work again if it is still queued (this includes timers without a poller). If it finds neither, G2
+//! applies. So while the flag is set, a searcher is about to look at queued work. A step that has lost its permit may
+//! continue while the watchdog rests: once it knows of the loss, it announces the work that it queues (handoff:M2).
+//! While the end of such a step has yet to be reported, the watchdog rests only for a limited time.
 //!
 //! So an occasional message to an idle host wakes one thread, and causes no ticks. (Each such message takes 2.7 µs. In
 //! measurements, another thread that wakes every 2.5 ms, even in another program, added 1.5 to 2 µs.)
@@ -188,8 +190,8 @@ impl Scheduler {
         rest
     }
 
-    /// Executes the orders. Stalls are described first, since executing an order may end the step, and reported last,
-    /// so that a report says whether the permit was taken over.
+    /// Executes the orders. Describes stalls first, since the step may end while an order is executed. Reports them
+    /// last, so that a report says whether the permit was taken over.
     fn carry_out(&'static self, orders: &[Order], open: &mut Vec<Option<Stall>>) {
         let reports = orders.iter().filter_map(|order| match order {
             Order::Report(thread, lasted) => Some((*thread, *lasted)),
@@ -230,8 +232,8 @@ impl Scheduler {
         }
     }
 
-    /// Logs that something other than a step takes long on a thread, if it does: a task of the reactor, or the action
-    /// of a timer.
+    /// Logs a warning if something other than a step is taking a long time on a thread: a task of the reactor, or the
+    /// action of a timer.
     fn report_visit(&'static self, thread: usize, lasted: Duration) {
         if !self.threads.get(thread).is_some_and(|thread| thread.is_visiting()) {
             return;
@@ -253,7 +255,7 @@ impl Scheduler {
         }
     }
 
-    /// Describes the step that the thread is in; `None` if it has ended meanwhile.
+    /// Describes the step that the thread is in. Returns `None` if that step has ended.
     fn stall(&'static self, thread: usize, lasted: Duration) -> Option<Stall> {
         let record = self.threads.get(thread)?;
         let slot = record.running()?;
@@ -269,7 +271,7 @@ impl Scheduler {
     fn record_stall(&'static self, stall: &Stall, thread: usize) {
         if self.recorder.is_on() {
             let lasted = stall.lasted.as_nanos() as u64;
-            // Omits the name if the thread has moved on to another message type meanwhile.
+            // Omits the name if the thread has moved on to another message type in the meantime.
             let name = self.threads.get(thread).and_then(|record| record.slice.message_type());
             let name = name.filter(|name| Some(name()) == stall.message);
             self.recorder.note(RecordKind::Stall, stall.pid.incarnation(), lasted, name);

@@ -18,20 +18,20 @@
 //!   keeps its messages (see [`backlog`](crate::engine::host::backlog)).
 //!
 //! The following is not work, because it may never end or is a source of new work: an async entry that waits for
-//! anything; a timer that is not due; an attached stream; a [`Reply`](crate::Reply) that was kept, and so a
-//! continuation (`ctx.call`) of the caller that waits for it; a child that will be restarted and has no messages
+//! anything; a timer that is not due; an attached stream; a [`Reply`](crate::Reply) that was kept, and hence the
+//! continuation (`ctx.call`) in which its caller waits for it; a child that will be restarted and has no messages
 //! waiting. For a call to a process of the same host, the caller need not be examined: the message is work until the
 //! called process has handled it.
 //!
 //! # One moment
 //!
 //! Examining all processes takes a while. A message would be overlooked if its receiver were examined before the
-//! message arrives, and its sender after the sender has become idle. Hence the order:
+//! message arrived, and its sender after the sender had become idle. Hence the order:
 //!
 //! * E1 The host is idle ([`quiescence`](crate::engine::shutdown::quiescence)), and no timer is due. This yields a
-//!   number, which grows whenever a thread of the host unparks or a pinned process has a time slice.
+//!   number that grows whenever a thread of the host unparks or a pinned process has a time slice.
 //! * E2 All processes are parked, and neither they nor the backlogs have work.
-//! * E3 The host is idle, and the number is that of E1.
+//! * E3 The host is idle, and the number is still that of E1.
 //!
 //! Equal numbers show that no process of the host had a time slice between E1 and E3, so the findings of E2 were true
 //! throughout, except for the actions of outside threads. E2 sees everything that the processes wrote before E1: their
@@ -44,17 +44,17 @@
 //! pool, to give it to a member: the pool's backlog counts as empty only when no thread acts for the pool. If the
 //! thread releases either between E1 and E3, a thread of the host unparks.
 //!
-//! So the effects of sends that had returned by E1 are complete when E3 succeeds. Those of later sends may not be: such
-//! messages are accepted as usual, and if they come too late they are discarded and counted, as in any shutdown.
+//! So the effects of sends that had returned by E1 are complete when E3 succeeds. The effects of later sends may not
+//! be: such messages are accepted as usual, and those that come too late are discarded and counted, as in any shutdown.
 //! Preventing that would require a gate in front of every send; a program should stop its sources first.
 //!
 //! # Waiting
 //!
 //! The drain waits by rest:Q1, rest:Q2 and rest:T1 to rest:T3, except that E2 runs without the lock under which parking
-//! threads notify. If E2 finds work, a thread of the host has to unpark and park again before that changes, which
+//! threads notify. If E2 finds work, a thread of the host has to unpark and park again before that changes, and parking
 //! signals the condition variable. If that has already happened, the check under the lock sees a different number.
 //! Outside threads change things that no thread of the host signals, such as a backlog or the timers of a virtual
-//! clock, so the drain checks again after [`AGAIN`] in any case.
+//! clock, so the drain checks again after [`AGAIN`] even without a signal.
 
 use crate::engine::host::Scheduler;
 use crate::engine::shutdown::report::Unfinished;
@@ -69,8 +69,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Maximum number of unfinished processes that are named.
 const NAMED: usize = 5;
 
-/// The part of a drain's time that is reserved for the shutdown after it, so that processes can clean up even if the
-/// drain is not completed.
+/// One part in this many of a drain's time is reserved for the shutdown after it, so that processes can clean up even
+/// if the drain is not completed.
 const CLEAN_UP: u32 = 10;
 
 /// Returns how long a drain with this deadline waits for queued work.
@@ -79,8 +79,8 @@ pub(crate) fn share(deadline: Duration) -> Duration {
 }
 
 impl Scheduler {
-    /// Waits until the host is drained, but no longer than until `until`. If it is not drained by then, returns some of
-    /// the unfinished processes.
+    /// Waits until the host is drained, but not beyond `until`. If the host is not drained by then, returns some of the
+    /// unfinished processes.
     pub(crate) fn finish_work(&'static self, until: Option<Instant>) -> Result<(), Vec<Unfinished>> {
         let _waiting = self.quiet.wait();
         // E2.
@@ -150,8 +150,8 @@ mod tests {
         }
     }
 
-    /// Catches: E2 without E3, which overlooks a message that moves from a place that E2 examines last to one that it
-    /// has examined first.
+    /// Catches: E2 without E3. It overlooks a message that moves from a place that E2 has yet to examine to one that it
+    /// has already examined.
     #[test]
     fn a_message_that_moves_while_a_drain_looks_is_waited_for() {
         let runtime = Runtime::builder().workers(1).build().expect("one worker");

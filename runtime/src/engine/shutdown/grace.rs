@@ -1,4 +1,4 @@
-//! Decides how long a shutdown waits, and for which steps. Uses no thread and no clock: the shutdown passes its
+//! Decides how long a shutdown waits, and for which steps. Uses no thread and no clock: the shutdown passes in its
 //! observations and the time.
 //!
 //! Only time can tell whether a step will return. So a step that has been running for [`GRACE`], and whose process has
@@ -13,7 +13,7 @@
 //! Processes outside of steps need no time limit except the final one: they end as soon as a thread takes them.
 //!
 //! A thread that has been told to end may also be in user code that is not a step. It gets [`GRACE`] as well, from when
-//! it was first seen there, whether or not a process was killed.
+//! it was first seen in such code, whether or not a process was killed.
 
 use crate::engine::watchdog::detector::StepId;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(200);
 pub(crate) struct Grace {
     deadline: Option<Instant>,
     killed: Option<Instant>,
-    /// The steps found by the last look, and the time at which each was first seen.
+    /// The steps passed to the most recent call of `look`, and the time at which each was first seen.
     steps: Vec<(StepId, Instant)>,
 }
 
@@ -54,7 +54,8 @@ impl Grace {
         self.steps.clear();
     }
 
-    /// Returns the next action when `left` processes are left. Must be called after a look at their steps.
+    /// Returns the next action when `left` processes are left. Must be called after [`look`](Self::look), which gets
+    /// their steps.
     pub(crate) fn next(&mut self, now: Instant, left: u64) -> GraceStep {
         if left == 0 {
             return GraceStep::Stop;
@@ -82,8 +83,8 @@ impl Grace {
         }
     }
 
-    /// Returns whether to stop waiting for a thread that has been told to end and is in `step`. Must be called after a
-    /// look at all such steps.
+    /// Returns whether to stop waiting for a thread that has been told to end and is in `step`. Must be called after
+    /// [`look`](Self::look), which gets all such steps.
     pub(crate) fn gives_up(&self, now: Instant, step: StepId) -> bool {
         let is_last = self.killed.is_some_and(|killed| now >= killed + 2 * GRACE);
         is_last || self.steps.iter().any(|(other, since)| *other == step && now >= *since + GRACE)
@@ -98,9 +99,9 @@ mod tests {
         StepId { slot, steps: 7 }
     }
 
-    /// Simulates a shutdown with this deadline, starting at time zero, of one process in a step that begins at `begins`
-    /// and never returns, and of others that end when they are killed. Returns when it tells the threads to end, and
-    /// when it gives up on them.
+    /// Simulates a shutdown with this deadline that starts at time zero. One process is in a step that begins at
+    /// `begins` and never returns; `others` more processes end when they are killed. Returns the times at which the
+    /// shutdown tells the threads to end, and at which it gives up on them.
     fn shutdown(deadline: Duration, begins: Duration, others: u64) -> (Duration, Duration) {
         let (start, tick) = (Instant::now(), Duration::from_millis(1));
         let mut grace = Grace::until(start.checked_add(deadline));

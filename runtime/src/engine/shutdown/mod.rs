@@ -26,8 +26,8 @@
 //! * In a queue:
 //!   * L1 a thread that must end searches all queues once more, and runs the work that it finds (and empties vacant
 //!     slots: `late_slots`);
-//!   * L2 when the threads have been told to end and processes are left, one more thread is started. It is in no step,
-//!     so a thread does L1 even if all others are stuck.
+//!   * L2 when the threads have been told to end and processes are left, one more thread is started. That thread is in
+//!     no step, so it does L1 even if all others are stuck.
 //! * Held by another thread, which is starting the process, or has woken it and was preempted before it queued the
 //!   token. It will queue the token, and
 //!   * L3 a thread that has pushed to a queue checks, after its fence, whether the threads have been told to end, and
@@ -36,9 +36,9 @@
 //! No token is missed between L1 and L3: the threads are told to end before L1, with a fence before its search, and the
 //! push precedes the fence of L3. If L3 does not see that the threads were told to end, L1 sees the push.
 //!
-//! So a step that returns years later ends its process as it would have before, and only then is the end reported: a
-//! file or a lock that the process holds is not free while its step runs. A caller that cannot wait that long should
-//! join with a time limit; the report names the stuck processes.
+//! So a step that returns years later ends its process as it would have done before the shutdown, and only then is the
+//! end reported: a file or a lock that the process holds is not free while its step runs. A caller that cannot wait
+//! that long should join with a time limit; the report names the stuck processes.
 
 pub(crate) mod drain;
 pub(crate) mod grace;
@@ -93,8 +93,8 @@ impl Scheduler {
         self.end_all(reason, deadline, self.dead(DeadLetterReason::Ended))
     }
 
-    /// Ends all processes, and then the threads. `dead`: number of messages that exits had discarded when the shutdown
-    /// began.
+    /// Ends all processes, and then the threads. `dead` is the number of messages that exits had discarded when the
+    /// shutdown began.
     fn end_all(&'static self, reason: &ExitReason, deadline: Duration, dead: u64) -> ShutdownReport {
         let began = instant_now();
         self.unattended.store(false, Ordering::SeqCst);
@@ -102,8 +102,8 @@ impl Scheduler {
         let alive = self.gate.inside();
         self.cancel_unsupervised(reason);
         if alive > 0 {
-            // The processes of a paused host need threads to end. If none can be started, everything below treats them
-            // as stuck.
+            // The processes of a paused host cannot end without threads. If none can be started, everything below
+            // treats the processes as stuck.
             let _started = self.start();
         }
         let mut grace = Grace::until(began.checked_add(deadline));
@@ -115,9 +115,9 @@ impl Scheduler {
         let doomed: u64 = stuck.iter().map(|slot| slot.lanes.depth()).sum();
         self.end_reactor(GRACE);
         drop(self.take_user());
-        // This comes last, since from here on the last process to leave, returning from a stuck step, ends the threads.
-        // If it came earlier, that could happen while this thread waits for the reactor. Threads started from here on
-        // are not joined.
+        // This comes last, since from here on the last process to leave ends the threads, when its stuck step has
+        // returned. If it came earlier, that could happen while this thread waits for the reactor. Threads started from
+        // here on are not joined.
         self.leave_unattended();
         ShutdownReport {
             alive,
@@ -212,7 +212,7 @@ impl Scheduler {
         if self.set_timer(Moment::now().after(deadline), kill).is_none() {
             self.kill_unattended();
         }
-        // Has no effect inside a process, which has not left yet.
+        // Has no effect inside a process, since that process has not left yet.
         self.end_if_left();
     }
 
@@ -237,7 +237,7 @@ impl Scheduler {
         if !is_left() {
             return;
         }
-        // The condition is checked again under the lock, which prevents the record's reuse (`reuse`).
+        // The condition is checked again under the lock. The lock prevents the reuse of the record (`reuse`).
         let mut ending = lock(&self.ending);
         if !is_left() {
             return;
@@ -245,7 +245,7 @@ impl Scheduler {
         self.stop_threads();
         let (timers, user) = (self.timers.take(), self.take_user());
         let report = ending.take().map(|shutdown| self.report_of(&shutdown));
-        // The rest of this function runs user code, including a log subscriber, which may end this host or start
+        // The rest of this function runs user code, such as a log subscriber. That code may end this host or start
         // another one. The name stays valid: every host that uses the record has the same one.
         drop(ending);
         timers.into_iter().for_each(TimerAction::discard);
@@ -291,7 +291,7 @@ impl Scheduler {
     /// Returns the processes that have not ended: those in a step, in a start, or in their clean-up.
     fn stuck(&'static self) -> Vec<&'static Slot> {
         if self.gate.inside() == 0 {
-            // Live processes have come too late, and are about to find the gate closed.
+            // Any live processes have come too late, and are about to find the gate closed.
             return Vec::new();
         }
         // Both sources are needed: a process in its clean-up is no longer alive, and a starting one is not run by a
@@ -398,8 +398,8 @@ mod tests {
         }
     }
 
-    /// Catches: a shutdown that waits forever for a thread that counts as asleep and runs a task in its wait, whether
-    /// it is the only one left or there is also a step that does not return.
+    /// Catches: a shutdown that waits forever for a thread that runs a task in its wait, and so counts as asleep. That
+    /// thread may be the only one left, or there may also be a step that does not return.
     #[cfg(feature = "tokio")]
     #[test]
     fn a_thread_that_stays_in_a_task_while_it_waits_in_the_reactor_is_left_behind() {

@@ -14,9 +14,9 @@
 //! number again. If the number is the same, all threads slept from before the queues were read until after, so no
 //! thread of the host has filled a queue after the check read it.
 //!
-//! To wake a thread that waits on its stack, another thread clears the mark that it is at rest, and then unparks it,
-//! all before it can go to sleep itself. The woken thread counts as blocked until it has a permit back, and a permit
-//! whose thread runs is not asleep.
+//! To wake a thread that waits on its stack, another thread clears the waiting thread's mark of being at rest, and then
+//! unparks that thread. It does both before it can go to sleep itself. The woken thread counts as blocked until it has
+//! a permit back, and a permit whose thread runs is not asleep.
 //!
 //! # Waiting for rest
 //!
@@ -25,8 +25,8 @@
 //! * T1 a thread enters the list of sleepers; T2 it executes a fence; T3 unless the count is zero, it notifies under
 //!   the lock.
 //!
-//! Either T3 sees the count, and notifies under the lock: before the check, which then sees the list, or while the
-//! waiter waits. Or the count came after T2, and the check of Q2 sees the list as T1 left it.
+//! Either T3 sees the count, and notifies under the lock. It does so either before the check, which then sees the list,
+//! or while the waiter waits. Or the count came after T2, and the check of Q2 sees the list as T1 left it.
 
 use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, instant_now};

@@ -20,7 +20,7 @@ pub struct ShutdownReport {
     /// Processes in a step that did not return, with their types. Their threads are left behind.
     pub stuck: Vec<(Pid, &'static str)>,
     /// Number of accepted messages that were discarded because their processes ended before handling them. Delayed
-    /// messages (`send_after`, `send_every`) count only if they became due meanwhile.
+    /// messages (`send_after`, `send_every`) count only if they had become due.
     pub thrown_away: u64,
     /// Whether everything queued was handled first; `None` without a [drain](crate::Runtime::drain).
     pub drained: Option<bool>,
@@ -30,7 +30,7 @@ pub struct ShutdownReport {
     pub took: Duration,
 }
 
-/// A process that had work left when the time for a [drain](crate::Runtime::drain) was over.
+/// A process that still had work when the time for a [drain](crate::Runtime::drain) ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unfinished {
@@ -64,7 +64,7 @@ impl fmt::Display for Unfinished {
 }
 
 impl ShutdownReport {
-    /// Returns whether no work was lost: every process ended by itself before the deadline, no message was discarded,
+    /// Returns true if no work was lost: every process ended by itself before the deadline, no message was discarded,
     /// no call was left unanswered, and a drain, if one was requested, completed.
     pub fn is_clean(&self) -> bool {
         !self.was_forced() && self.thrown_away == 0 && self.drained != Some(false)

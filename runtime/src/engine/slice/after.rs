@@ -19,7 +19,7 @@ use crate::time::timers::{TimerAction, complete};
 use crate::util::panics::{Site, contain};
 
 impl ThreadContext {
-    /// Acts on the outcome of a step that did more than take messages, or has `failed`.
+    /// Acts on the outcome of a step that did more than take messages, or that has `failed`.
     #[inline(never)]
     pub(crate) fn after(&self, scratch: &mut StepScratch, token: &mut Token, failed: Option<ExitReason>) -> AfterStep {
         if failed.is_none() && scratch.ends_simply() && !token.slot().is_congested() {
@@ -140,7 +140,7 @@ impl ThreadContext {
         }
     }
 
-    /// Stores the key of a timer, which is cancelled when the process ends.
+    /// Stores the key of a timer, so that the timer is cancelled when the process ends.
     fn keep_timer(&self, token: &mut Token, timer: TimerKey) {
         let timers = &mut token.make_cold_state().timers;
         if timers.len() == timers.capacity() {
@@ -152,7 +152,8 @@ impl ThreadContext {
         timers.push(timer);
     }
 
-    /// Dispatches one yield. If that fails, the error is the answer. Returns the timer that was set for it.
+    /// Dispatches one yield. If that fails, the error is the answer. Returns the timer that was set for the yield, if
+    /// any.
     fn dispatch(&self, slot: &'static Slot, pid: Pid, Yield { tag, request }: Yield) -> Option<TimerKey> {
         let generation = pid.generation();
         match request {
@@ -193,7 +194,7 @@ fn warn_of(token: &Token, contradiction: Contradiction) {
         the first one holds: write only one of them");
 }
 
-/// Stores rare state for the next step. Returns the reason to end with, if there is one.
+/// Stores rare state for the next step. Returns the reason with which the process must end, if there is one.
 fn apply_rare_events(token: &mut Token, rare: RareEvents) -> Option<ExitReason> {
     let RareEvents { stale, joins, left, notices, tap, end, .. } = rare;
     let needs_attention = !(left.is_empty() && notices.is_empty() && tap.is_none());

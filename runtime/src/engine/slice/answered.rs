@@ -15,9 +15,9 @@ use crate::sync::disturb;
 use crate::thread_cache::tokens::Following;
 
 impl ThreadContext {
-    /// Runs the time slice of a process that has [an answer](crate::thread_cache::tokens) here and is marked as
-    /// running. Time slices of other processes with an answer may follow directly. Returns the first process that
-    /// follows without one, for [`run_slices`]. Not inlined, so that other time slices do not pay for it.
+    /// Runs the time slice of a process that has [an answer](crate::thread_cache::tokens) on this thread and is marked
+    /// as running. Time slices of other processes with an answer may follow directly. Returns the first process that
+    /// follows without an answer, for [`run_slices`]. Not inlined, so that other time slices do not pay for it.
     ///
     /// [`run_slices`]: ThreadContext::run_slices
     #[inline(never)]
@@ -78,7 +78,7 @@ impl ThreadContext {
         None
     }
 
-    /// Continues with a process for which something has arrived meanwhile.
+    /// Continues with a process for which something has arrived in the meantime.
     #[cold]
     #[inline(never)]
     fn go_on_answered(&self, scratch: &mut StepScratch, token: Token) {

@@ -2,10 +2,10 @@
 //!
 //! Nearly every time slice begins with a message and is one step long. If that step leaves nothing else to do and has
 //! made another process run next, the idle process is [kept](crate::thread_cache::tokens) and the other one's time
-//! slice follows. All checks between the two time slices ([`next`](ThreadContext::next)) then reduce to one section of
-//! the lock, in which the attention word must be zero, and one comparison with the step count at which a shared queue
-//! or the deque comes first. That step count is set at each visit to a shared queue, and is zero while the thread keeps
-//! no processes.
+//! slice follows. All checks between the two time slices ([`next`](ThreadContext::next)) then reduce to one critical
+//! section, in which the attention word must be zero, and one comparison with the step count at which a shared queue or
+//! the deque comes first. That step count is set at each visit to a shared queue, and is zero while the thread keeps no
+//! processes.
 //!
 //! A caller and the process that it calls follow each other in the same way: the caller is kept while it waits, and the
 //! answer is beside its token when its time slice follows ([`answered`](super::answered)).
@@ -23,8 +23,8 @@ use crate::sync::disturb;
 use crate::thread_cache::tokens::Following;
 
 impl ThreadContext {
-    /// Runs the time slice of a process that has no answer here and is marked as running, and those that follow
-    /// directly.
+    /// Runs the time slice of a process that has no answer on this thread and is marked as running, and the time slices
+    /// that follow directly.
     #[inline(always)]
     pub(crate) fn run_slices(&self, scratch: &mut StepScratch, mut token: Token) {
         let (token, after) = loop {
@@ -67,7 +67,7 @@ impl ThreadContext {
     }
 
     /// Calls [`after`](Self::after) with a copy of the token in memory, so that the loop above need not keep the token
-    /// there.
+    /// in memory.
     #[inline(always)]
     fn after_held(
         &self,
@@ -79,7 +79,7 @@ impl ThreadContext {
         (token, after)
     }
 
-    /// Continues with a process for which something has arrived meanwhile.
+    /// Continues with a process for which something has arrived in the meantime.
     #[cold]
     #[inline(never)]
     fn go_on_apart(&self, scratch: &mut StepScratch, token: Token) {
@@ -102,8 +102,8 @@ mod tests {
     /// Catches: slices that follow each other until the next tick of the watchdog, while another process waits.
     #[test]
     fn a_pair_lets_the_next_process_run_after_some_steps() {
-        // At most 64 steps of a streak, and 20 for each of the shared queues if the process was moved there. On a slow
-        // machine a tick ends the sequence sooner. Without a limit, thousands of steps would fit before a tick.
+        // A streak has at most 64 steps, and each shared queue to which the process was moved adds at most 20. On a
+        // slow machine a tick ends the streak sooner. Without a limit, thousands of steps would fit in before a tick.
         const MOST: u64 = 200;
         let runtime = Runtime::builder().workers(1).build().expect("one worker");
         let passed = Arc::new(AtomicU64::new(0));
@@ -123,11 +123,11 @@ mod tests {
             runtime.spawn_process(player).start().expect("it starts")
         };
         let players = (player(), player());
-        // Reports how often the ball had been passed when this process ran.
+        // Reports how many times the ball had been passed when this process ran.
         let by_then = passed.clone();
         let waits = OnMessage(move |_| seen.send(by_then.load(Ordering::Relaxed)).expect("the test waits"));
         let waits = runtime.spawn_process(waits).start().expect("it starts");
-        // Sends to the waiting process, and then to a player, which runs first.
+        // Sends to the waiting process, and then to a player. The player runs first.
         let starts = OnMessage(move |_| {
             let host = Host::current().expect("a host");
             host.send(waits, ()).expect("it lives");

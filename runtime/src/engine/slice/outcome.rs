@@ -1,6 +1,6 @@
 //! Decides what follows a step: a pure function of the facts that the step leaves.
 //!
-//! Steps without rare state do not use it: [`rests_simply`] decides with fewer checks what follows those, and a test
+//! Steps without rare state do not use this function. For those, [`rests_simply`] decides with fewer checks, and a test
 //! verifies that the result is the same.
 
 use crate::process::output::StepStatus;
@@ -42,9 +42,9 @@ pub(super) struct StepFacts {
     pub(super) has_taken: bool,
     /// Whether the time slice is over.
     pub(super) is_spent: bool,
-    /// Whether there is something in the control lane, or left from it: a node, or only a wake.
+    /// Whether there is something in the control lane, or left over from it: a node, or only a wake.
     pub(super) has_control: bool,
-    /// Whether there is a node in the control lane, or left from it.
+    /// Whether there is a node in the control lane, or left over from it.
     pub(super) has_control_node: bool,
     /// Whether there are messages or notices.
     pub(super) has_messages: bool,
@@ -78,7 +78,7 @@ pub(super) enum EndBy {
     Status,
     /// The request to kill or stop the process.
     Request,
-    /// The process waits for yields and has none.
+    /// The process waits for its yields, but none is outstanding.
     NoYields,
 }
 
@@ -103,8 +103,8 @@ impl StepFacts {
 }
 
 /// Returns what follows a step that has taken something and left no input, no yields and no rare state; `None` if
-/// [`StepFacts::outcome`] must decide. If something has arrived meanwhile, parking the token returns it, and the time
-/// slice continues while its budget lasts.
+/// [`StepFacts::outcome`] must decide. If something has arrived in the meantime, the token cannot be parked, and the
+/// time slice continues while its budget lasts.
 #[inline(always)]
 pub(super) fn rests_simply(status: StatusKind) -> Option<StepOutcome> {
     match status {

@@ -38,7 +38,7 @@ impl ThreadContext {
         let (recorder, slot) = (&self.host.recorder, token.slot());
         let name = slot.metadata.kind().map(|kind| &kind.name);
         let process = incarnation(slot.index(), token.generation());
-        // The record is not stamped with the end of the last slice, even if the thread has done nothing since: see
+        // The record is not stamped with the end of the previous slice, even if the thread has done nothing since: see
         // `leave_recorded_slice`.
         let stamp = recorder.note(RecordKind::Slice, process, self.slice_end.take(), name);
         scratch.input.record(Some(recorder), stamp);
@@ -53,10 +53,10 @@ impl ThreadContext {
         self.write_slice_end();
     }
 
-    /// Stores how a recorded slice has ended. If another slice follows directly, the record of its beginning includes
-    /// this, which saves one record and one reading of the clock. (The end of this slice must not serve as the
-    /// beginning of the next one: the message that wakes the next process may be sent after the end of this slice, and
-    /// would seem to be sent after it was handled.)
+    /// Stores how a recorded slice has ended. If another slice follows directly, the record of its beginning also says
+    /// how this one ended, which saves one record and one reading of the clock. (The end of this slice must not serve
+    /// as the beginning of the next one: the message that wakes the next process may be sent after the end of this
+    /// slice, and would then seem to be sent after it was handled.)
     fn leave_recorded_slice(&self, scratch: &mut StepScratch) {
         if scratch.input.record(None, 0).is_some() {
             self.slice_end.set(scratch.take_slice() | SLICE_OVER);

@@ -2,12 +2,12 @@
 //!
 //! A time slice is one step, or several while input keeps arriving and the budget lasts. The budget counts events taken
 //! and nodes drawn, so that sending costs as much as receiving. A process that has used its budget goes to the global
-//! queue: in a measurement, one that returned to the hot end of a deque kept running alone while 204,784 others were
-//! ready.
+//! queue: in a measurement, a process that returned to the hot end of a deque kept running alone while 204,784 others
+//! were ready.
 //!
 //! A single step can exceed the budget, since a loop of sends cannot be interrupted. Its process then skips as many
 //! time slices as it has overdrawn (deficit round robin: Shreedhar and Varghese, 1995), so that its receivers catch up:
-//! otherwise a producer of a thousand messages a step would outrun a consumer that takes 128 per slice on the same
+//! otherwise a producer of a thousand messages per step would outrun a consumer that takes 128 per slice on the same
 //! permit. This balances processes against each other. It does not bound mailboxes, and threads outside the runtime pay
 //! nothing.
 //!
@@ -32,13 +32,14 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 /// The running time of other processes that counts as one time slice of a deficit. So a deficit, which is at most 253
-/// time slices, is over after 13 ms for each such process of the host, however long the time slices of others are.
+/// time slices, is paid off after 13 ms, times the number of processes of the host that have one, however long the time
+/// slices of others are.
 const PASS: Duration = Duration::from_micros(50);
 
-/// A thread on which time slices end by their budget more often than this wakes no other thread for a process that it
-/// will run next itself, because waking a thread takes as long. (Measured with one and with sixteen senders to one
-/// process, on two permits: 29 and 32 ns per message instead of 67 and 96. Where each message takes a microsecond, a
-/// time slice takes longer than this, and other threads are woken.)
+/// A thread that uses up time slices at shorter intervals than this wakes no other thread for a process that it will
+/// run next itself, because waking a thread takes as long. (Measured with one and with sixteen senders to one process,
+/// on two permits: 29 and 32 ns per message instead of 67 and 96. Where each message takes a microsecond, a time slice
+/// takes longer than this, and other threads are woken.)
 const BRIEF: Duration = Duration::from_micros(50);
 /// The limit of a time slice.
 #[derive(Clone, Copy)]
@@ -89,10 +90,11 @@ impl ThreadContext {
         }
     }
 
-    /// Requeues a process with a deficit, or returns its token if it may run now. A signal for it does not wait. An
-    /// answer does, because otherwise a process that sends a thousand messages and then calls would never pay off its
-    /// deficit. Each [`PASS`] that others have taken since the thread last saw such a process also counts as a time
-    /// slice, so that long time slices of others delay it no more than short ones.
+    /// Requeues a process with a deficit, or returns its token if it may run now. A process with a signal may run at
+    /// once. A process with an answer may not, because otherwise one that sends a thousand messages and then calls
+    /// would never pay off its deficit. Each [`PASS`] that others have taken since the thread last saw a process with a
+    /// deficit also counts as a time slice, so that long time slices of others delay the process no more than short
+    /// ones.
     #[cold]
     fn defer_slice(&self, token: Token) -> Option<Token> {
         let mut token = self.thread.local.push_answer(token);
@@ -168,7 +170,7 @@ impl ThreadContext {
     }
 
     /// Handles a panic that has left the guard around the thread's steps: ends the running process, whether the panic
-    /// came from its step or from the rest of the time slice. Returns the panic if the thread runs none.
+    /// came from its step or from the rest of the time slice. Returns the panic if the thread runs no process.
     #[cold]
     pub(crate) fn panicked(&self, scratch: &mut StepScratch, panic: Panic) -> Result<(), Panic> {
         let Some(slot) = self.thread.running() else { return Err(panic) };
@@ -217,8 +219,8 @@ impl ThreadContext {
         self.may_go_on(scratch, held?)
     }
 
-    /// Returns a token that was not parked, because something has arrived, if there is another step in this time slice.
-    /// Otherwise queues the process.
+    /// Takes a token that was not parked because something has arrived. Returns it if there is another step in this
+    /// time slice; otherwise queues the process.
     #[inline(always)]
     pub(crate) fn may_go_on(&self, scratch: &StepScratch, token: Token) -> Option<Token> {
         // There is another step while the budget lasts and no thread waits for the permit.
@@ -262,7 +264,7 @@ impl ThreadContext {
         }
     }
 
-    /// Queues a process that has used up its time slice behind others. See `sleep`, *Own work*.
+    /// Queues a process behind others, since it has used up its time slice. See `sleep`, *Own work*.
     fn push_used(&self, token: Token) {
         // With a single permit, there is no other thread to wake.
         let is_next =

@@ -38,14 +38,15 @@ pub(crate) struct StepScratch {
     pub(super) has_values: bool,
     /// Whether the process has panicked in this time slice.
     pub(super) has_panicked: bool,
-    /// The content of the record of the slice's end, if the slice is recorded.
+    /// What the record of the slice's end will contain, if the slice is recorded.
     slice: u64,
 }
 
 impl StepScratch {
     pub(crate) fn new(thread: &'static Worker) -> Self {
         Self {
-            // SAFETY: the thread permanently holds the token of these lanes, and uses only the storage created last.
+            // SAFETY: the thread permanently holds the token of these lanes, and uses only the storage created most
+            // recently.
             input: unsafe { StepInput::new(&thread.slice, &thread.nowhere) },
             written: Written::default(),
             reason: ExitReason::Normal,
@@ -91,7 +92,7 @@ impl StepScratch {
     }
 
     /// Returns whether a step with messages only left nothing else to do. Parking the token shows whether something has
-    /// arrived meanwhile.
+    /// arrived since.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         self.written.is_plain() && self.input.is_plain() && !self.input.is_spent()

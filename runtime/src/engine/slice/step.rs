@@ -54,8 +54,8 @@ impl ThreadContext {
         }
     }
 
-    /// Begins a step with something in the control lane, or with rare state. Returns the panic if a method of the
-    /// process that this calls has panicked. Not inlined, like [`after`](Self::after), so that steps with messages only
+    /// Begins a step with something in the control lane, or with rare state. Returns the panic if this calls a method
+    /// of the process and the method panics. Not inlined, like [`after`](Self::after), so that steps with messages only
     /// do not pay for it.
     #[inline(never)]
     fn begin_with_control(&self, scratch: &mut StepScratch, token: &mut Token) -> Result<(), Panic> {
@@ -76,7 +76,7 @@ impl ThreadContext {
                 None => Ok(()),
             }
         };
-        // This follows the taking of the controls, including a wake, which may have been for senders that wait for
+        // This comes after the controls have been taken. A wake among them may have been for senders that wait for
         // room.
         if slot.is_congested() {
             backpressure::suspend::resume_waiters(slot, false);
@@ -86,7 +86,7 @@ impl ThreadContext {
         begun
     }
 
-    /// Begins a step with rare state, or with the controls in `taken`, which are not all answers.
+    /// Begins a step with rare state, or with the controls in `taken`, not all of which are answers.
     #[inline(never)]
     fn begin_special(
         &self,

@@ -1,9 +1,10 @@
-//! Time slices of one message, whose time is measured on request, for the observation of a running program.
+//! Time slices of one message. They are run and timed on request, so that a running program can be observed.
 //!
 //! The request is a bit of the word that each thread checks between time slices anyway, so a thread that is not asked
 //! pays nothing. The time slice is one message long, whatever else is queued, so its time is that of the message. The
 //! process then goes to the end of the global queue, as after any time slice that was used up. The message is the first
-//! of the first process that a thread takes after the request, so long messages are no more likely than short ones.
+//! of the first process that a thread takes after the request, so long messages are no more likely to be timed than
+//! short ones.
 
 use super::run::SliceBudget;
 use super::scratch::StepScratch;
@@ -15,7 +16,7 @@ use crate::slots::Token;
 /// Maximum number of timed steps that are kept until they are read.
 const KEPT: usize = 1024;
 
-/// Number of time slices without a message that a request survives.
+/// Number of times that a request is repeated because its time slice had no message.
 const TRIES: u8 = 8;
 
 impl ThreadContext {

@@ -1,40 +1,41 @@
-//! The limit of awake threads, which the watchdog finds by trial. Uses no thread and no clock: the caller passes
-//! samples.
+//! The limit of awake threads. The watchdog finds it by trial. This module uses no thread and no clock: the caller
+//! passes in samples.
 //!
 //! # Why
 //!
 //! More threads are not always faster. Where many processes talk to one (a dictionary and its clients, an arbiter and
-//! the processes that it serves, senders and their receiver), each message to another core moves several cache lines
-//! there, and each thread takes processes away from those that they talk to. This was measured to be four times slower
-//! on two workers than on one, and six times slower on sixteen. But nothing in a queue distinguishes these processes
-//! from pairs that talk among themselves, which sixteen workers serve eleven times as fast as one.
+//! the processes that it serves, senders and their receiver), each message to another core moves several cache lines to
+//! that core, and each thread takes processes away from those that they talk to. This was measured to be four times
+//! slower on two workers than on one, and six times slower on sixteen. But nothing in a queue distinguishes these
+//! processes from pairs of processes that talk to each other, and sixteen workers serve such pairs eleven times as fast
+//! as one.
 //!
 //! # The rule
 //!
 //! A number of threads is judged by its *rate*, the events per second. A tick can be *measured* if its events were
-//! short on average ([`SHORT`]), no step lasted for the whole tick, and at no moment did all threads sleep: if they
-//! did, the rate shows how much work arrived, not how fast it was done.
+//! short on average ([`SHORT`]), no step lasted for the whole tick, and there was no moment at which all threads slept:
+//! if there was, the rate shows how much work arrived, not how fast it was done.
 //!
 //! 1. *Try.* After a pause, and [`MEASURED`] such ticks in a row with all threads, fewer threads are tried: one at
 //!    first, in later tries half of all, a quarter, and so on down to one again. If the rate is clearly higher, all
-//!    threads are awake once more; if it is then clearly lower again, the tried number becomes the *limit*. So a load
-//!    that changes by itself sets no limit, unless it rises and falls with the try.
+//!    threads are tried once more; if the rate is then clearly lower again, the smaller number becomes the *limit*. So
+//!    a load that changes by itself sets no limit, unless it rises and falls with the try.
 //! 2. *Climb.* From a new limit, twice as many threads are tried, again and again while the rate becomes clearly
 //!    higher.
-//! 3. *Check.* After every [`CHECK`] ticks, and some more at random, all threads are awake again, and the limit ends
-//!    unless the rate is then clearly lower. So a limit that has become useless ends even if there is no other sign of
-//!    it.
-//! 4. *End.* A try, a check or a limit ends at once when events are not short, when a step lasts for a whole tick, and
+//! 3. *Check.* After every [`CHECK`] ticks, and some more at random, all threads are tried again, and the limit ends
+//!    unless the rate is then clearly lower. So a limit that has become useless ends even if nothing else shows that it
+//!    is useless.
+//! 4. *End.* A try, a check or a limit ends at once when events are not short, when a step lasts for a whole tick, or
 //!    when a process has waited in a queue for a whole tick ([`queue_waits`](super::queue_waits)) while threads are
-//!    held back. A try or a check also ends when all threads sleep; a limit when they have done so in each of
-//!    [`MEASURED`] ticks in a row: no process lacks a thread then.
+//!    held back. A try or a check also ends when all threads have slept. A limit also ends when all have slept in each
+//!    of [`MEASURED`] ticks in a row, since no process lacks a thread then.
 //! 5. *Pause.* After an end there is no limit for [`PAUSE`] ticks. Each further end doubles the pause, up to
 //!    [`LONGEST_PAUSE`]; each check that a limit passes halves the next pause.
-//! 6. *Renew.* After [`CHECKS`] checks a new limit is sought, without a pause: another one may be better by then.
+//! 6. *Renew.* After [`CHECKS`] checks a new limit is sought, without a pause: another limit may be better by then.
 //!
-//! *Clearly* means by a factor of 1 + [`GAIN`]: [`MEASURED`] ticks, after [`SETTLE`] others, are compared with as many
-//! before the change. A single tick is enough to return to the previous number if its rate is far below
-//! ([`FAR_BELOW`]).
+//! *Clearly* means by a factor of 1 + [`GAIN`]: after a change, [`SETTLE`] ticks are skipped, and the next [`MEASURED`]
+//! ticks are compared with as many before the change. A single tick is enough to return to the previous number if its
+//! rate is far below ([`FAR_BELOW`]).
 //!
 //! # Costs
 //!
@@ -55,8 +56,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Events are *short* if their average duration, over the time of all awake threads, is less than this. A message
-/// between two cores takes 0.1 to 0.2 µs, or some microseconds with a theft, its search and a wake-up in between, and a
-/// step may send many messages.
+/// between two cores takes 0.1 to 0.2 µs, or a few microseconds if a wake-up, a search and a theft are needed in
+/// between, and a step may send many messages.
 const SHORT: Duration = Duration::from_micros(10);
 
 /// Number of ticks with short events before the first try.
@@ -72,7 +73,7 @@ const MEASURED: usize = 3;
 /// be six times slower: this costs 3 to 5 % of the time.
 const CHECK: u32 = 24;
 
-/// Upper bound of the random number of ticks that are added before a check or a try, so that a load with a period of
+/// Upper bound on the random number of ticks that are added before a check or a try, so that a load with a period of
 /// its own does not fall into step with them. (With regular checks, a load that doubled every 30 ms was limited for 88
 /// % of the time.)
 const UNEVEN: usize = 16;
@@ -89,10 +90,10 @@ const LONGEST_PAUSE: u32 = 4096;
 /// Fraction by which the rate must differ for a number of threads to count as better.
 const GAIN: f64 = 1.0 / 8.0;
 
-/// Fraction of the previous rate below which a single tick is enough.
+/// If the rate of a single tick is below this fraction of the previous rate, that tick is enough to decide.
 const FAR_BELOW: f64 = 0.7;
 
-/// The work of all threads since the last tick.
+/// The work of all threads since the previous tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
     pub(crate) events: u64,
@@ -120,9 +121,9 @@ impl Done {
 
 #[derive(Clone, Copy, Debug)]
 enum LimitPhase {
-    /// All threads may be awake, without a try for this many ticks.
+    /// All threads may be awake. There is no try for this many ticks.
     Pause(u32),
-    /// The limit applies, without a check for this many ticks.
+    /// The limit applies. There is no check for this many ticks.
     Limit(u32),
     /// A change, with the number of ticks since it began, and the rate before it.
     Trial { change: Change, rate_before: f64, tick: u32 },
@@ -153,7 +154,7 @@ pub(crate) struct AwakeLimit {
     /// The limit, or the number of threads that is or will be tried as the limit.
     fewer: usize,
     phase: LimitPhase,
-    /// The rates of the last measured ticks in a row, with the same number of threads.
+    /// The rates of the most recent measured ticks in a row, all with the same number of threads.
     rates: VecDeque<f64>,
     next_pause: u32,
     /// Number of checks that the limit has passed.
@@ -246,7 +247,7 @@ impl AwakeLimit {
         }
     }
 
-    /// Compares the measured rates of a change with the rate before; `None` if that takes more ticks.
+    /// Compares the measured rates of a change with the rate before. Returns `None` if more ticks are needed for that.
     fn verdict(&mut self, change: Change, rate: f64, rate_before: f64, tick: u32) -> Option<Verdict> {
         let returns_if_lower = !matches!(change, Change::Back);
         if returns_if_lower && rate < rate_before * FAR_BELOW {

@@ -3,24 +3,24 @@
 //!
 //! # Observations and responses
 //!
-//! At each *tick*, a quarter of the limit apart, but at least 250 µs and at most 2.5 ms, the watchdog samples every
-//! thread: its step (the process's slot, and the number of steps that the thread had done before), whether it holds a
-//! permit, and whether it keeps work to itself (a process in its run-next slot, one with input at the front of its
-//! cache, one in its table, or vacant slots). It also samples the host: how many processes are queued (a due timer
+//! *Ticks* are a quarter of the limit apart, but at least 250 µs and at most 2.5 ms. At each tick, the watchdog samples
+//! every thread: its step (the process's slot, and the number of steps that the thread had done before), whether it
+//! holds a permit, and whether it keeps work to itself (a process in its run-next slot, one with input at the front of
+//! its cache, one in its table, or vacant slots). It also samples the host: how many processes are queued (a due timer
 //! counts as one, and so do a step that has blocked and waits for a permit to continue, and a vacant slot that is to be
 //! emptied), and how many permits are idle.
 //!
-//! * J1 If the same step was there at the previous tick, it blocks the work that its thread keeps, so the work is moved
-//!   to the inject queue of the permit, where all threads look. A process woken by a step that does not end thus waits
-//!   for at most two ticks. Moving it sooner would not pay: the run-next slot makes it run on the same core, in less
-//!   time than a thread takes to wake.
+//! * J1 If a thread was in the same step at the previous tick, that step blocks the work that the thread keeps, so the
+//!   work is moved to the inject queue of the permit, where all threads look. A process woken by a step that does not
+//!   end thus waits for at most two ticks. Moving it sooner would not pay: the run-next slot makes it run on the same
+//!   core, in less time than a thread takes to wake.
 //! * J2 A step that has been seen for as long as the limit, while others wait, loses its permit to another thread. The
 //!   longest steps go first, and no more steps lose their permits than others wait.
-//! * J3 A step that has been seen for as long as the limit is *stalled* if others have waited for it: by J2, or because
-//!   J1 has found a process there. It is reported once, and again when it has ended.
+//! * J3 A step that has been seen for as long as the limit is *stalled* if others have waited for it, either as in J2,
+//!   or because J1 has found a process behind it. It is reported once, and again when it has ended.
 //!
-//! On a busy host there is nearly always something queued, which is then taken at once. So *others wait* only if no
-//! permit is idle and
+//! On a busy host something is nearly always queued, and is taken at once. So *others wait* only if no permit is idle
+//! and
 //! * J4 more processes were queued at the previous tick than steps have been made since: one of them has waited for a
 //!   tick; or
 //! * J5 something was queued, with no permit idle, at each tick for as long as the limit: the stuck permit's share of
@@ -29,9 +29,9 @@
 //!
 //! A step is first seen at the tick after it began. So it is found to have reached the limit between 1 and 1¼ times the
 //! limit after it began (later, if ticks are more than a quarter of the limit apart), plus the delay in scheduling the
-//! watchdog's thread. A step that ends within a tick is never seen twice. If a step began while the watchdog rested,
-//! since nothing waited, its thread has noted when its time slice began; if earlier steps of the same time slice
-//! preceded it, its time counts from when it is first seen.
+//! watchdog's thread. A step that ends within a tick is never seen twice. A step may also begin while the watchdog
+//! rests, since nothing waits. Its thread has then noted when the time slice began. If earlier steps of the same time
+//! slice preceded it, its time counts from when it is first seen.
 //!
 //! A step that computes for a second while nothing waits does no harm, and is not reported.
 //!
@@ -47,7 +47,7 @@ use std::time::Duration;
 /// The default limit of a step while others wait.
 pub(crate) const LIMIT: Duration = Duration::from_millis(10);
 
-/// The longest tick: ticks bound time slices, too, which a long limit must not extend.
+/// The longest tick. Ticks also bound time slices, and a long limit must not extend those.
 const LONGEST_TICK: Duration = Duration::from_micros(2_500);
 
 /// The shortest tick. A sample costs about a microsecond and waking the thread about five: some 2 % of one core, for
@@ -65,9 +65,9 @@ pub(crate) fn tick_of(limit: Duration) -> Duration {
     (limit / 4).clamp(SHORTEST_TICK, LONGEST_TICK)
 }
 
-/// Identifies a step: the address of the process's slot, and how many steps and visits its thread had done. (If two
-/// steps look the same, the first has been counted and is about to end; the second then counts as having begun that
-/// much earlier.)
+/// Identifies a step: the address of the process's slot, and how many steps and visits its thread had done. (Two steps
+/// look the same if the first was seen when it had already been counted and was about to end. Then the second counts as
+/// having begun at that time.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepId {
     /// The address of the slot or, outside of a process's step (such as in a visit to the reactor), of the thread's
@@ -96,7 +96,7 @@ pub(crate) struct HostSample<'a> {
     /// Number of processes in queues where all threads look, or in a step that waits for a permit.
     pub(crate) queued: usize,
     pub(crate) steps: u64,
-    /// Number of permits that are idle or searching.
+    /// Number of permits whose threads sleep or search.
     pub(crate) idle: usize,
     pub(crate) all_idle: bool,
 }
@@ -106,7 +106,7 @@ pub(crate) struct HostSample<'a> {
 pub(crate) enum Order {
     /// J1: move the work that only this thread can reach to where other threads look.
     Move(usize),
-    /// J2: give the thread's permit to another one.
+    /// J2: give the thread's permit to another thread.
     TakeOver(usize),
     /// J3: report the thread's step, which has run for this long.
     Report(usize, Duration),
@@ -135,15 +135,15 @@ struct StepHistory {
 pub(crate) struct StallDetector {
     limit: Duration,
     stages: Vec<Option<StepHistory>>,
-    /// Number of processes queued at the last tick, with no permit idle.
+    /// Number of processes queued at the most recent tick; zero if a permit was idle.
     queued: usize,
-    /// Number of steps made by the last tick.
+    /// Number of steps made by that tick.
     steps: u64,
     /// The time since which, at each tick, something has been queued with no permit idle.
     busy_since: Option<Moment>,
     /// Number of ticks in a row at which all permits have been idle.
     calm: u32,
-    /// The length of the last calm rest.
+    /// The length of the most recent calm rest.
     rest: Duration,
 }
 

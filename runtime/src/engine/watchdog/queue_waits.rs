@@ -1,15 +1,16 @@
-//! Detects whether a process has waited in a queue for a whole tick. Uses no thread and no clock: the caller passes
-//! samples, made of numbers that queues and threads keep anyway, so there is no cost per process.
+//! Detects whether a process has waited in a queue for a whole tick. Uses no thread and no clock: the caller passes in
+//! samples. They consist of numbers that queues and threads keep anyway, so there is no cost per process.
 //!
-//! * If a queue contained more processes at a tick than have been taken from it since, one of these has been in the
-//!   queue all the time, whatever the order in which they are taken.
+//! * If a queue contained more processes at a tick than have been taken from it since, one of them has been in the
+//!   queue since that tick, whatever the order in which they are taken.
 //! * The number taken is an *upper bound*, so a reported wait is always a real one (except for a process that passes
-//!   between two queues at the tick). From the deque of a thread, it counts one process for each step of the thread,
-//!   since a time slice has one or more, and all that any thread has stolen; from the global queue and the inject
-//!   queues, the processes that threads have counted as taken there, and all visits to shared queues (`find`).
+//!   between two queues at the tick). For the deque of a thread, it counts one process for each step of the thread,
+//!   since a time slice has one or more, and all that any thread has stolen. For the global queue and the inject
+//!   queues, it counts the processes that threads have counted as taken from those, and all visits to shared queues
+//!   (`find`).
 //! * So a wait is overlooked only in a deque: behind time slices of many steps, or if processes are taken from one end
 //!   while the process is at the other. A process with time slices of many steps uses them up, and is then in the
-//!   global queue. For the remaining cases, a limit of awake threads is checked now and then (`awake_limit`).
+//!   global queue. For the remaining cases, a limit of awake threads is checked from time to time (`awake_limit`).
 
 /// A queue at a tick.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,14 +20,14 @@ pub(crate) struct QueueSample {
     pub(crate) taken: u64,
 }
 
-/// The queues at the last tick, in an order that does not change.
+/// The queues at the most recent tick, in an order that does not change.
 #[derive(Debug, Default)]
 pub(crate) struct QueueWaits {
     before: Vec<QueueSample>,
 }
 
 impl QueueWaits {
-    /// Handles a tick. Returns whether a process has been in one of the queues since the last tick.
+    /// Handles a tick. Returns whether a process has been in one of the queues since the previous tick.
     pub(crate) fn look(&mut self, queues: &[QueueSample]) -> bool {
         let has_waited = queues.iter().zip(&self.before).any(|(now, before)| {
             let taken = now.taken.saturating_sub(before.taken);

@@ -10,9 +10,9 @@ use std::time::Duration;
 /// A step that has exceeded the [limit](crate::Builder::stall_limit) while other processes waited for a worker, as
 /// reported to the [hook](crate::Builder::on_stall) and the log: once when it is noticed, and once when it has ended.
 ///
-/// By then the processes that waited behind it have been moved to where other threads find them. If no worker was idle,
-/// the worker of the stalled step has been given to another thread. The step itself continues: running code cannot be
-/// stopped.
+/// By then the processes that waited behind it have been moved to where other threads can find them. If no worker was
+/// idle, the worker of the stalled step has been given to another thread. The step itself continues: running code
+/// cannot be stopped.
 ///
 /// The remedy is [`ctx.blocking(…)`](crate::Context::blocking) around blocking code, or shorter steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub struct Stall {
     pub process: &'static str,
     /// The entry that it was spawned with.
     pub entry: &'static str,
-    /// The type of the last message in this time slice: the one being handled, unless it was stashed. `None` if the
-    /// step handles something else: an answer, a timer, a signal or the end.
+    /// The type of the most recent message in this time slice: the one being handled, unless it was stashed. `None` if
+    /// the step handles something else: an answer, a timer, a signal or the end.
     pub message: Option<&'static str>,
     /// How long the step has been watched. It began up to a quarter of the limit earlier. If no process waited when it
     /// began, and it was not the first step of its time slice, it may have begun even earlier: such a step is watched

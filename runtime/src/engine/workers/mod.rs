@@ -18,7 +18,8 @@ use crate::sync::SegQueue;
 /// There are as many permits as steps may run at once, a number fixed when the host starts; `permits` decides which
 /// thread holds which. A permit owns only what other threads may access at any time. A thread's deque, run-next slot
 /// and counters belong to the thread (`crossbeam`'s owner half must not be used by two threads, and a stuck thread may
-/// be inside a push), and all threads may empty them, so that nothing waits behind a thread that has lost its permit.
+/// be inside a push), but all threads may empty the deque and the run-next slot, so that nothing waits behind a thread
+/// that has lost its permit.
 #[derive(Default)]
 pub(crate) struct Permit {
     /// Processes woken from outside that last ran with this permit.

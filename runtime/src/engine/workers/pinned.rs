@@ -95,7 +95,7 @@ impl PinnedThreads {
         lists.all.len() - lists.free.len()
     }
 
-    /// Returns how often the threads have got work or have rested in a wait, if all of them are at rest.
+    /// Returns how many times the threads have got work or have rested in a wait, if all of them are at rest.
     pub(crate) fn at_rest(&self) -> Option<u64> {
         self.all().into_iter().try_fold(0, |sum: u64, pinned_thread| Some(sum.wrapping_add(pinned_thread.at_rest()?)))
     }
@@ -145,15 +145,15 @@ impl PinnedThread {
                 return None;
             }
             inbox.rests = true;
-            // Called outside the lock: `rests` may lead to a check of whether all threads are at rest, which takes the
-            // same lock.
+            // Called outside the lock: `rests` may lead to a check of whether all threads are at rest, and that check
+            // takes the same lock.
             drop(inbox);
             rests();
             inbox = lock(&self.inbox);
         }
     }
 
-    /// Blocks the thread until [`try_take`](Self::try_take) returns something.
+    /// Blocks the thread until [`try_take`](Self::try_take) returns something, or until it is [nudged](Self::nudge).
     pub(crate) fn wait(&self, is_paused: impl Fn() -> bool) {
         let mut inbox = lock(&self.inbox);
         while !inbox.is_ready(&is_paused) && !std::mem::take(&mut inbox.looks) {

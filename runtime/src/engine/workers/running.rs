@@ -6,13 +6,13 @@
 //! * *running:begin* the thread, which has the token, sets this before it touches anything of the process;
 //! * *running:end* it clears this **before** it parks the token or queues it, and not after: from then on another
 //!   thread may run the process, and the drop of a value on this one, or any other user code here, must not find a slot
-//!   that belongs to another thread by now.
+//!   that by then belongs to another thread.
 //!
 //! Hence: *while a slot is named here and its incarnation is open, this thread has its token*. Two things rely on that:
 //! a process's code may access its own slot (`own`), and a panic, wherever it comes from, ends the process named here
-//! (`ThreadContext::panicked`). When a process exits, its incarnation is closed first, and its slot stays named until
-//! all have been notified of the end, which is after its token is parked: code that runs until then is still the
-//! process's own, and finds nothing to access.
+//! (`ThreadContext::panicked`). When a process exits, its incarnation is closed first. Its slot stays named until all
+//! have been notified of the end, even after its token is parked: code that runs until then is still the process's own,
+//! and finds nothing to access.
 //!
 //! A model is in `tests/models`.
 

@@ -22,8 +22,8 @@ pub(crate) struct StartedThread {
 }
 
 impl StartedThread {
-    /// Returns the user code that the thread is in, which may never return: a step, the exit of a process, a task of
-    /// the reactor, the action of a timer. (The watchdog runs no user code.)
+    /// Returns the user code that the thread is in: a step, the exit of a process, a task of the reactor, or the action
+    /// of a timer. It may never return. (The watchdog runs no user code.)
     pub(crate) fn user_code(&self) -> Option<StepId> {
         self.record.and_then(Worker::user_code)
     }

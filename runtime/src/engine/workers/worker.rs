@@ -1,4 +1,4 @@
-//! The record of a thread, which runs the steps of processes while it holds a permit.
+//! The record of a thread that runs the steps of processes while it holds a permit.
 //!
 //! It contains what other threads may access: the tokens that the thread keeps to itself (`thread_cache/tokens`), the
 //! end of its deque from which others steal, and the process that it runs. The thread's own state is in
@@ -17,9 +17,9 @@
 //! wakes 100,000 processes pays amortised growth instead of the cost of a shared queue, and thieves balance the load.
 //! The length is bounded by the number of processes, since each is queued at most once.
 //!
-//! A FIFO deque, measured on the prototype of this design, was equally fast elsewhere, but three times slower where
-//! many processes send to random others (80 ns instead of 26), since thieves then take the processes that the owner
-//! needs next.
+//! A FIFO deque was measured on the prototype of this design. It was three times slower where many processes send to
+//! random others (80 ns instead of 26), since thieves then take the processes that the owner needs next; in all other
+//! measurements it was equally fast.
 
 use super::running::RunningProcess;
 use crate::engine::watchdog::detector::StepId;
@@ -52,27 +52,28 @@ pub(crate) const RECORDED: u16 = 16;
 const ALL: u16 = CALLED | LOST | TICK | UNWATCHED | RECORDED | TIMED | NOTIFIED;
 const _: () = assert!(ALL.count_ones() == 7, "each has a bit of its own");
 
-/// The value of `begun` when no start is noted.
+/// The value of `begun` while no beginning is noted.
 const NOT_NOTED: u64 = u64::MAX;
 
 pub(crate) struct Worker {
-    /// The tokens that the thread keeps to itself: the process to run next, woken by the one that ran last, and cached
-    /// ones. Also contains the word that the thread checks between two steps, for requests of `handoff` ([`CALLED`],
-    /// [`LOST`]) and the clock ([`TICK`]), and when it queues something ([`LOST`], [`UNWATCHED`]).
+    /// The tokens that the thread keeps to itself: that of the process to run next, which the most recently run one has
+    /// woken, and those of cached processes. Also contains the attention word. The thread checks this word between two
+    /// steps, for requests of `handoff` ([`CALLED`], [`LOST`]) and the clock ([`TICK`]), and when it queues something
+    /// ([`LOST`], [`UNWATCHED`]).
     pub(crate) local: LocalTokens,
     /// The process that the thread runs, even while that process blocks.
     pub(crate) running: RunningProcess,
-    /// The rest of its time slice, and its activity.
+    /// What is left of its time slice, and what it is doing.
     pub(crate) slice: TimeSlice,
     /// Lanes that belong to no process and stay empty: the input before the first step.
     pub(crate) nowhere: Lanes,
-    /// When the time slice of an unwatched thread began, in nanoseconds.
+    /// The time at which the time slice of an unwatched thread began, in nanoseconds.
     begun: AtomicU64,
     /// The value of [`done`](Self::done) when that time slice began.
     begun_after: AtomicU64,
     /// Whether the thread is listed among those with work left behind in their deques.
     pub(crate) is_left: AtomicBool,
-    /// The recorder's sample that the thread has seen last; zero if that sample is over.
+    /// The most recent sample of the recorder that the thread has seen; zero if that sample is over.
     pub(crate) recorded_in: AtomicU64,
     /// Number of [visits](Self::visit) begun plus number ended: odd during a visit. Written only by the thread itself.
     visits: AtomicU64,
@@ -91,7 +92,7 @@ struct Cold {
     handle: Option<ThreadHandle>,
     /// Wakes the thread while it is parked in a reactor.
     waker: Option<Waker>,
-    /// Whether the thread has been unparked since it was last parked there.
+    /// Whether the thread has been unparked since it was last parked in a reactor.
     unparked: bool,
     /// The owner's end of the deque, while the record has no thread.
     deque: Option<Deque<Token>>,
@@ -172,8 +173,9 @@ impl Worker {
         self.attention() & (CALLED | LOST) != 0
     }
 
-    /// Returns whether the thread runs user code outside of a step: with its permit, tasks of the reactor or a timer's
-    /// action; on the thread of a pinned process, its start, and the clean-up after a failed one.
+    /// Returns whether the thread runs user code outside of a step. With a permit, that is a task of the reactor or a
+    /// timer's action. On the thread of a pinned process, it is the process's start, or the clean-up after a failed
+    /// start.
     pub(crate) fn is_visiting(&self) -> bool {
         self.visits.load(Ordering::Relaxed) % 2 == 1
     }
@@ -207,13 +209,13 @@ impl Worker {
         self.attention() & TICK != 0 && self.local.lock.acknowledge(TICK, Ordering::Relaxed) != 0
     }
 
-    /// Returns whether something has been sent to a process in the table of the cache since the last call. Everything
-    /// sent before that is visible to the thread afterwards.
+    /// Returns whether something has been sent to a process in the table of the cache since the last call. If so,
+    /// everything sent before the notification is now visible to the thread.
     pub(crate) fn take_notified(&self) -> bool {
         self.attention() & NOTIFIED != 0 && self.local.lock.acknowledge(NOTIFIED, Ordering::SeqCst) != 0
     }
 
-    /// Asks the thread to time a message. The request is lost if the thread is called meanwhile.
+    /// Asks the thread to time a message. The request is lost if the thread is called in the meantime.
     pub(crate) fn ask_for_time(&self) {
         self.local.lock.call_attention(TIMED, Ordering::Relaxed);
     }
@@ -227,7 +229,7 @@ impl Worker {
         self.attention() & TIMED != 0 && self.local.lock.acknowledge(TIMED, Ordering::Relaxed) != 0
     }
 
-    /// Clears the call and other requests, which the thread is about to check.
+    /// Clears the call and other requests, since the thread is about to check for all of them.
     pub(crate) fn acknowledge(&self) {
         self.local.lock.acknowledge(ALL & !(UNWATCHED | RECORDED), Ordering::SeqCst);
     }
@@ -268,8 +270,8 @@ impl Worker {
         self.attention() & UNWATCHED != 0
     }
 
-    /// Returns when the step or visit that follows `steps` others began, if the thread has noted it. Called by the
-    /// watchdog.
+    /// Returns the time at which the step or visit that follows `steps` others began, if the thread has noted it.
+    /// Called by the watchdog.
     pub(crate) fn begun_unwatched(&self, steps: u64) -> Option<Moment> {
         let begun = Some(self.begun.load(Ordering::Relaxed)).filter(|&begun| begun != NOT_NOTED);
         begun.filter(|_| self.begun_after.load(Ordering::Relaxed) == steps).map(Moment::of_nanoseconds)
@@ -305,7 +307,7 @@ impl Worker {
         self.waiter.get().is_some_and(|waiter| waiter.is_at_rest())
     }
 
-    /// Returns how often the thread has rested on its stack.
+    /// Returns how many times the thread has rested on its stack.
     pub(crate) fn rests(&self) -> u64 {
         self.waiter.get().map_or(0, |waiter| waiter.rests())
     }
@@ -339,8 +341,8 @@ impl Worker {
 mod tests {
     use super::*;
 
-    /// Catches: a nested visit that ends the outer one for the watchdog, which then sees no step; and visits that look
-    /// like one, so a chain of short visits is reported as a stall.
+    /// Catches: a nested visit that ends the outer one, so that the watchdog sees no step. Also catches successive
+    /// visits that look like a single one, so that a chain of short visits is reported as a stall.
     #[test]
     fn a_visit_is_one_step_with_those_inside_of_it_and_the_next_is_another() {
         let worker = Worker::new();
@@ -361,7 +363,7 @@ mod tests {
         assert_ne!(visit(), first);
     }
 
-    /// Catches: a visit, or a step after one, that is reported with the start time of an earlier one.
+    /// Catches: a visit, or a step after a visit, that is reported with the start time of an earlier one.
     #[test]
     fn the_time_that_is_noted_is_that_of_what_comes_first() {
         let worker = Worker::new();

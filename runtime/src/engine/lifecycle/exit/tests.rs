@@ -137,7 +137,7 @@ fn told_at(place: Place, count: usize) -> (ExitReason, Vec<Signal>) {
     (reason, signals)
 }
 
-/// Catches: a check before the close, which misses these requests; a PID that is closed after the state.
+/// Catches: a check that is made before the close, and so misses these requests; a PID that is closed after the state.
 #[test]
 fn those_who_ask_while_its_state_is_closed_are_told_its_reason() {
     let (reason, signals) = told_at(Place::InItsClose, 1);
@@ -269,8 +269,8 @@ fn its_end_is_told_to_hooks() {
     assert_eq!(next(&completed), (pid, ExitReason::Normal));
 }
 
-/// A process that makes so many others end on its thread that the thread cannot keep one more slot. Then it ends
-/// itself, with a late message.
+/// A process that makes so many others end on its thread that the thread cannot keep another slot. Then it ends itself,
+/// with a late message.
 struct EndsWithoutRoom(Vec<Pid>);
 
 impl Process for EndsWithoutRoom {

@@ -32,7 +32,7 @@ fn noise(random: &mut Random) -> f64 {
 
 /// Returns how many events arrive in a tick if they arrive at random, on average `mean`.
 fn at_random(random: &mut Random, mean: f64) -> f64 {
-    // The sum of twelve such numbers is nearly normally distributed, with a variance of one.
+    // The sum of twelve uniformly distributed numbers is nearly normally distributed, with a variance of one.
     let deviation = (0..12).map(|_| unit(random)).sum::<f64>() - 6.0;
     (mean + deviation * mean.sqrt()).max(0.0).round()
 }
@@ -59,8 +59,8 @@ impl TickOfLoad {
 
 type Load<'a> = Box<dyn FnMut(usize, &mut Random) -> TickOfLoad + 'a>;
 
-/// A load of processes that talk so much that the rate depends on the number of threads. `measured`: the nanoseconds
-/// per event with some numbers of threads; the others are interpolated.
+/// A load of processes that talk so much that the rate depends on the number of threads. `measured` has the nanoseconds
+/// per event for some numbers of threads; those for other numbers are interpolated.
 fn talk(measured: &[(usize, f64)]) -> Load<'_> {
     Box::new(|awake, random| {
         let (above, below) = (
@@ -184,7 +184,8 @@ fn chat(workers: usize) -> [(usize, f64); 2] {
     [(1, 100.0), (workers, if workers > 4 { 500.0 } else { 100.0 * workers as f64 })]
 }
 
-/// A load whose rate is `factor` times as high in every second half of a period.
+/// A load whose rate is `factor` times as high in the second half of each period as in the first. A half is `half`
+/// ticks long.
 fn alternating(half: u32, factor: f64, phase: u32) -> Load<'static> {
     given(move |tick, random| {
         2_000.0 * noise(random) * if ((tick + phase) / half).is_multiple_of(2) { 1.0 } else { factor }
@@ -277,7 +278,7 @@ fn a_load_for_which_a_limit_gains_nothing_has_none() {
     }
 }
 
-/// Catches: tries and checks at regular times, with which a load of the right period falls into step.
+/// Catches: tries and checks at regular times. A load with the right period would fall into step with them.
 #[test]
 fn no_period_falls_into_step_with_the_tries() {
     for workers in WORKERS {
@@ -295,7 +296,7 @@ fn no_period_falls_into_step_with_the_tries() {
     }
 }
 
-/// Numbers of threads, each with the nanoseconds of an operation.
+/// Numbers of threads, each with the nanoseconds per operation.
 type Measured = [(usize, f64); 3];
 
 /// From `benches/NOTES.md`, *How many threads are awake*: the number of events in an operation, and its nanoseconds

@@ -18,7 +18,7 @@ fn run(policy: &mut AwakeLimit, ticks: u32, events: impl Fn(usize) -> u64) -> Ve
     limits
 }
 
-/// Returns the events of a program that runs faster with fewer threads.
+/// Returns the number of events in a tick of a program that runs faster with fewer threads.
 fn talks(awake: usize) -> u64 {
     160_000 / awake as u64
 }
@@ -75,7 +75,7 @@ fn a_load_that_rises_during_a_try_sets_no_limit() {
     assert_eq!(limits, [16, 1, 16]);
 }
 
-/// Catches: a limit that is decided by one tick, which a preempted thread may have made slow.
+/// Catches: a limit that is decided by one tick. A preempted thread may have made that tick slow.
 #[test]
 fn a_load_that_rises_during_a_try_sets_no_limit_if_one_tick_is_slow_after_it() {
     let mut policy = AwakeLimit::new(16);

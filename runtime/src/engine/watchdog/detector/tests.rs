@@ -97,7 +97,8 @@ fn a_step_that_has_noted_when_it_began_is_stalled_as_soon_as_others_wait() {
     assert_eq!(scene.tick(), [Order::TakeOver(0), Order::Report(0, ms(30) + TICK)]);
 }
 
-/// The noted start may be later than the time of the sample, since noting and sampling are not one atomic action.
+/// The time noted for the step's beginning may be later than that of the sample, since noting and sampling are not one
+/// atomic action.
 #[test]
 fn no_step_begins_after_it_was_seen() {
     let mut scene = Scene::of(1);
@@ -207,7 +208,7 @@ fn nobody_hears_of_a_long_step_that_nobody_waits_for() {
     assert_eq!(scene.tick(), [Order::TakeOver(0), Order::Report(0, 1_002 * TICK)]);
 }
 
-/// One thread is stuck, the other at work: no process stays queued.
+/// One thread is stuck, and the other is at work: no process stays queued.
 #[test]
 fn what_is_queued_and_taken_again_is_not_waiting() {
     let mut scene = Scene::of(2);

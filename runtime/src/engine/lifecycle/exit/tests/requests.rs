@@ -1,5 +1,5 @@
-//! Requests whose senders are preempted between their check of the process and their push, while the process ends and
-//! the next one on its thread is in a step that does not return before the answer has arrived.
+//! Requests whose senders are preempted between their check of the process and their push. In the meantime the process
+//! ends, and the next process on its thread is in a step that does not return before the answer has arrived.
 
 use super::{FOR_EVER, next};
 use crate::actor::send::call::Call;
@@ -22,7 +22,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Waker};
 
-/// A process that sends its PID to the test in its first step, which returns when the test says so.
+/// A process that sends its PID to the test in its first step. The step returns when the test says so.
 struct Stays(Sender<Pid>, Receiver<()>);
 
 impl Process for Stays {
@@ -35,7 +35,8 @@ impl Process for Stays {
     }
 }
 
-/// A process that ends, on its own thread, the process of each PID that it gets, and then spawns the one that stays.
+/// A process that gets PIDs. It makes the process of each end on its own thread, and then spawns the process that
+/// stays.
 struct Spawns(Option<Stays>);
 
 impl Process for Spawns {
@@ -57,9 +58,9 @@ impl Process for Spawns {
     }
 }
 
-/// Calls `ask`, if given, which makes a request to a process that it finds alive. By the time that `ask` pushes the
-/// request, that process has ended, and the next process on its thread has begun a step, which returns only after `ask`
-/// has. Returns whether the next process is in the same slot.
+/// Calls `ask`, if given, to make a request to a process. `ask` finds that process alive. By the time that `ask` pushes
+/// the request, the process has ended, and the next process on its thread has begun a step. That step returns only
+/// after `ask` has returned. Returns whether the next process is in the same slot.
 fn asked_too_late(ask: Option<&dyn Fn(Pid)>) -> bool {
     pushed_too_late(Window::BeforeRequest, ask, false, &start_alone)
 }
@@ -88,7 +89,7 @@ fn start_child<S>(runtime: &Runtime, child: Child<S>) -> (Pid, Option<Tree>) {
     (tree.children()[0].pid.expect("it lives"), Some(tree))
 }
 
-/// Like [`asked_too_late`], with the window `before_the_push`, which `ask` passes.
+/// Like [`asked_too_late`], for an `ask` that passes the window `before_the_push`.
 fn pushed_too_late(before_the_push: Window, ask: Option<&dyn Fn(Pid)>, is_recorded: bool, start: &Start) -> bool {
     let runtime = Runtime::builder().workers(1).build().expect("one worker");
     let _recording = is_recorded.then(|| runtime.record(FOR_EVER).start().expect("nothing else is recorded"));
@@ -147,7 +148,7 @@ impl LinkEndpoint for Answered {
     }
 }
 
-/// Returns the answers to this link message, pushed after its receiver has ended.
+/// Pushes this link message after its receiver has ended, and returns the answers to it.
 fn answers_to(message: &LinkMessage<ExitReason>) -> Vec<LinkMessage<ExitReason>> {
     let answers = Mutex::default();
     let ask = |pid: Pid| {
@@ -178,13 +179,15 @@ fn a_join_that_comes_too_late_is_answered_at_once() {
     assert!(!is_reused, "a requester was about to push there");
 }
 
-/// Catches: the same fault with a request for links.
+/// Catches: a request for links that ends up in the mailbox of the next process, where it waits for that process's
+/// step.
 #[test]
 fn a_request_for_links_that_comes_too_late_is_answered_at_once() {
     asked_too_late(Some(&|pid| assert_eq!(is_ready(pid.bindings()), Some(None))));
 }
 
-/// Catches: the same fault with monitors and links.
+/// Catches: a monitor or a link that ends up in the mailbox of the next process, where it waits for that process's
+/// step.
 #[test]
 fn monitors_and_links_that_come_too_late_are_answered_at_once() {
     assert_eq!(answers_to(&LinkMessage::Watch(3)), [LinkMessage::Down(3, ExitReason::NoProcess)]);
@@ -255,7 +258,8 @@ fn a_call_that_comes_too_late_fails_at_once() {
     }
 }
 
-/// Catches: the same fault with a call that is passed on, as by a pool or from another node.
+/// Catches: a call that is passed on, as by a pool or from another node, and whose message waits for the step of the
+/// next process in the slot.
 #[test]
 fn a_call_that_is_passed_on_too_late_fails_at_once() {
     let pass_on = |pid| {
