@@ -47,7 +47,7 @@ impl Places for Graph {
     }
 }
 
-/// A planted fault: the second process takes another lock than the first.
+/// A planted fault: the second process takes a different lock from the first.
 const TWO_LOCKS: Fault = Fault::Driver(0);
 /// A planted fault: a process runs without having withdrawn its edge.
 const RUNS_WITH_ITS_EDGE: Fault = Fault::Driver(1);
