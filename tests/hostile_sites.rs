@@ -1,7 +1,7 @@
 //! Runs every hostile deed at every site where the runtime calls user code. The sites are taken from the runtime's own
 //! list of guards. A site without a case fails, and so does a case whose code was not called at its site.
 //!
-//! Faults that were found and fixed are in `it/whole/hostile.rs`. No result depends on time; the watchdog ends a test
+//! Faults that were found and fixed are in `it/whole/hostile.rs`. No result depends on time. The watchdog ends a test
 //! that hangs.
 
 #[path = "hostile_sites/abroad.rs"]
@@ -147,7 +147,7 @@ fn code_that_shuts_down_everywhere() {
     everywhere(Deed::ShutsDown);
 }
 
-/// The events are not listed here; the cases make the runtime log about thirty.
+/// The subscriber panics at whatever events the cases produce, so no list of events is needed. There are about thirty.
 #[test]
 fn a_subscriber_that_panics_at_every_event_is_contained() {
     built::while_the_subscriber_panics(|| {

@@ -12,13 +12,13 @@
 //!
 //! It runs for five seconds, or for `POSTROOM_LEAK_SECONDS`. The seed is printed, and `POSTROOM_LEAK_SEED` sets it.
 //!
-//! Each of these faults alone makes it fail in five seconds: registrations of an exited process kept (names, groups,
-//! topics), or one of its names; an exiting process that does not withdraw its monitors, notify its owner, or notify
-//! its partners; timers of yields, sleeps and deadlines that are not cancelled at the exit, and a repetition that
-//! continues after it; labels kept; suspended senders that a receiver's exit does not resume; the edge of a suspension
-//! not withdrawn; retired aliases not freed; slots not vacated, or vacated and not listed as free (one in 4,096), or
-//! kept by threads that end; messages of an exited process dropped without a dead letter; 256 bytes leaked with each
-//! process; one in four nodes leaked.
+//! Each of these faults alone makes the test fail in five seconds: registrations of an exited process are kept (names,
+//! groups, topics), or one of its names is; an exiting process does not withdraw its monitors, notify its owner, or
+//! notify its partners; timers of yields, sleeps and deadlines are not cancelled at the exit, or a repetition continues
+//! after it; labels are kept; suspended senders are not resumed when their receiver exits; the edge of a suspension is
+//! not withdrawn; retired aliases are not freed; slots are not vacated, or are vacated but not listed as free (one in
+//! 4,096), or are kept by threads that end; messages of an exited process are dropped without a dead letter; 256 bytes
+//! are leaked with each process; one in four nodes is leaked.
 //!
 //! Blind spots:
 //! * two workers and three threads on few cores produce few interleavings, and the seed determines the acts but not
@@ -29,8 +29,8 @@
 //! * the runtime's own counts (names, members, timers, suspensions) are trusted, except for slots, bindings and
 //!   messages, which are inspected one by one; the watchers of groups are only bounded until the ten have given up
 //!   everything;
-//! * messages of calls, broadcasts and futures may be dropped when their sender gets an error or exits: only a
-//!   comparison of sums shows that no others are dropped;
+//! * messages of calls, broadcasts and futures may be dropped when their sender gets an error or exits; only a
+//!   comparison of sums shows that no other messages are dropped;
 //! * a permanent process keeps the timer for the deadline of a call until the timer is due, even if the call has been
 //!   answered. So the ten make no calls with long deadlines, and the test waits for timers that are slightly late;
 //! * streams of answers, processes of two runtimes and a virtual clock are not included.

@@ -7,7 +7,7 @@ pub struct Fault {
     pub name: String,
     /// The path relative to the root of the checkout.
     pub file: String,
-    /// Whether no program can tell the difference; the comment above the record explains why.
+    /// True if no program can tell the faulty line from the original. The comment above the record explains why.
     pub is_equivalent: bool,
     /// The original line, without its indentation.
     pub before: String,

@@ -47,7 +47,7 @@ pub enum Workload {
     WakeLatency,
     /// Savina's nqueens: a master splits the search for all solutions of `width` queens over `4 * workers` worker
     /// processes. A message holds the first rows. If there are at least `kernel::QUEENS_DEPTH` of them, the worker
-    /// solves the rest alone; otherwise it sends each choice of the next row back to the master as new work. Operation:
+    /// solves the rest alone. Otherwise it sends each choice of the next row back to the master as new work. Operation:
     /// a solution. Check: the number of solutions.
     NQueens,
     /// A product of two matrices of `width` by `width` f64 (`kernel::matrices`), in blocks of 32 rows. Each block is a

@@ -6,7 +6,7 @@
 //! incarnation, and only one thread at a time runs the process or vacates its slot.
 //!
 //! The slot and its token are production code. The driver repeats the steps of `engine/slice/run.rs` (`run_slice`),
-//! `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`. A thread that takes a token runs the process at once; in
+//! `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`. A thread that takes a token runs the process at once. In
 //! production the token goes through a queue, which orders more.
 //!
 //! Not covered: the directory's lists (there is one slot, which all threads know), callers in envelopes, more than two
