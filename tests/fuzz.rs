@@ -1,9 +1,10 @@
-//! Fuzz targets: parsers of external input, on random inputs that are made from good ones.
+//! Fuzz targets: parsers of external input, which are run on random inputs that are made from good ones.
 //!
 //! Each target is a function of bytes, `target(data: &[u8])`, in the form that cargo-fuzz calls. It panics on a
-//! violation, and returns a number for the kind of outcome. The driver runs on stable: it mutates the inputs of a
-//! corpus, and adds an input whose kind of outcome is new. Each target gets 5,000 inputs with a fixed seed, or runs
-//! for `POSTROOM_FUZZ_SECONDS` with a seed that is printed and that `POSTROOM_FUZZ_SEED` sets.
+//! violation, and returns a number for the kind of outcome. The driver runs on stable. It mutates the inputs of a
+//! corpus, and adds each input whose kind of outcome is new to the corpus. Each target gets 5,000 inputs with a fixed
+//! seed. With `POSTROOM_FUZZ_SECONDS` it runs for that time instead, with a random seed that is printed;
+//! `POSTROOM_FUZZ_SEED` sets the seed.
 //!
 //! Faults that these targets were seen to detect: a generation that is one bit too long for one of the two PID parsers;
 //! a name that is one byte too long; a JSON input that must not be omitted; a request whose words depend on the pieces

@@ -1,7 +1,7 @@
-//! Runs every hostile deed at every site where the runtime calls user code (taken from its own list of guards). A site
-//! without a case fails, and so does a case whose code was not called at its site.
+//! Runs every hostile deed at every site where the runtime calls user code. The sites are taken from the runtime's own
+//! list of guards. A site without a case fails, and so does a case whose code was not called at its site.
 //!
-//! Faults that were found and fixed are in `it/whole/hostile.rs`. No result depends on time; the watchdog ends a test
+//! Faults that were found and fixed are in `it/whole/hostile.rs`. No result depends on time. The watchdog ends a test
 //! that hangs.
 
 #[path = "hostile_sites/abroad.rs"]
@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The name of a case, its site, and a function that makes the runtime call hostile code there.
+/// The name of a case, its site, and a function that makes the runtime call hostile code at that site.
 type Case = (&'static str, &'static str, fn(&Arc<Hostile>));
 
 fn cases() -> Vec<Case> {
@@ -66,8 +66,8 @@ fn everywhere(deed: Deed) {
     }
 }
 
-/// The kinds of threads on which code may run at sites where only a few kinds are allowed. At the other sites, all
-/// kinds that may run user code are allowed, which the runtime checks itself in a debug build.
+/// The kinds of threads on which code may run, for sites at which only a few kinds are allowed. At the other sites, all
+/// kinds that may run user code are allowed; the runtime itself checks this in a debug build.
 const KINDS: [(&[ThreadKind], &[&str]); 3] = [
     (&[ThreadKind::Pinned], &["Make"]),
     // The code runs in a step.
@@ -91,7 +91,7 @@ const KINDS: [(&[ThreadKind], &[&str]); 3] = [
     (&[ThreadKind::Notifier], &["StallHook", "DumpHook", "OutsideTimer"]),
 ];
 
-/// Checks the kinds of threads that the code of all cases has run on. Only a debug build of the runtime records that.
+/// Checks on which kinds of threads the code of all cases has run. Only a debug build of the runtime records this.
 fn each_ran_where_it_may() {
     if !cfg!(debug_assertions) {
         return println!("NOT CHECKED: on which threads users' code runs, which only a debug build notes");
@@ -147,7 +147,7 @@ fn code_that_shuts_down_everywhere() {
     everywhere(Deed::ShutsDown);
 }
 
-/// The events are not listed here; the cases make the runtime log about thirty.
+/// The subscriber panics at whatever events the cases produce, so no list of events is needed. There are about thirty.
 #[test]
 fn a_subscriber_that_panics_at_every_event_is_contained() {
     built::while_the_subscriber_panics(|| {

@@ -2,36 +2,37 @@
 //!
 //! In rounds of about a second, processes of all kinds (macro, hand-written, async entries, supervised, members of
 //! pools, upgraded ones) randomly spawn, link, monitor, own, name, join, subscribe, send, call, flood, set timers, and
-//! end each other or themselves: through links, by panics and by failures. Meanwhile threads do the same from outside,
-//! and start, crash and stop trees and pools. Ten permanent processes take part all the time. After each round all
-//! other processes are ended. When the runtime is at rest, the remaining resources must be those of the ten: slots,
-//! names, groups, topics, links, monitors, timers, suspensions, edges of the wait graph, aliases, labels, messages.
-//! Later rounds must not use more memory than earlier ones. In the end the ten give up their resources, and nothing
-//! may be left. Then the runtime is shut down, and no thread may be left.
+//! end each other or themselves: through links, by panics and by failures. At the same time, threads do the same from
+//! outside, and start, crash and stop trees and pools. Ten permanent processes take part throughout.
 //!
-//! It runs for five seconds, or for `POSTROOM_LEAK_SECONDS`; the seed is printed, and `POSTROOM_LEAK_SEED` sets it.
+//! After each round all other processes are ended. When the runtime is at rest, the remaining resources must be those
+//! of the ten: slots, names, groups, topics, links, monitors, timers, suspensions, edges of the wait graph, aliases,
+//! labels, messages. Later rounds must not use more memory than earlier ones. In the end the ten give up their
+//! resources, and nothing may be left. Then the runtime is shut down, and no thread may be left.
 //!
-//! Each of these faults alone makes it fail in five seconds: registrations of an exited process kept (names, groups,
-//! topics), or one of its names; an exiting process that does not withdraw its monitors, notify its owner, or notify
-//! its partners; timers of yields, sleeps and deadlines that are not cancelled at the exit, and a repetition that
-//! continues after it; labels kept; suspended senders that a receiver's exit does not resume; the edge of a suspension
-//! not withdrawn; retired aliases not freed; slots not vacated, or vacated and not listed as free (one in 4,096), or
-//! kept by threads that end; messages of an exited process dropped without a dead letter; 256 bytes leaked with each
-//! process; one in four nodes leaked.
+//! It runs for five seconds, or for `POSTROOM_LEAK_SECONDS`. The seed is printed, and `POSTROOM_LEAK_SEED` sets it.
+//!
+//! Each of these faults alone makes the test fail in five seconds: registrations of an exited process are kept (names,
+//! groups, topics), or one of its names is; an exiting process does not withdraw its monitors, notify its owner, or
+//! notify its partners; timers of yields, sleeps and deadlines are not cancelled at the exit, or a repetition continues
+//! after it; labels are kept; suspended senders are not resumed when their receiver exits; the edge of a suspension is
+//! not withdrawn; retired aliases are not freed; slots are not vacated, or are vacated but not listed as free (one in
+//! 4,096), or are kept by threads that end; messages of an exited process are dropped without a dead letter; 256 bytes
+//! are leaked with each process; one in four nodes is leaked.
 //!
 //! Blind spots:
 //! * two workers and three threads on few cores produce few interleavings, and the seed determines the acts but not
 //!   their order;
 //! * a free slot that is on no list is detected only at the end, and only if the system reports that no thread is left
-//!   that could cache it; so a thread that caches too many slots is not detected;
+//!   that could cache the slot; a thread that caches too many slots is not detected;
 //! * a few bytes leaked with each process would pass in five seconds; the runtime's own memory is counted in regions;
 //! * the runtime's own counts (names, members, timers, suspensions) are trusted, except for slots, bindings and
 //!   messages, which are inspected one by one; the watchers of groups are only bounded until the ten have given up
 //!   everything;
-//! * messages of calls, broadcasts and futures may be dropped when their sender gets an error or exits: only a
-//!   comparison of sums shows that no others are dropped;
-//! * a permanent process keeps a timer for the deadlines of its calls until it is due, answered or not: so the ten
-//!   make no calls with long deadlines, and the test waits for timers that are slightly late;
+//! * messages of calls, broadcasts and futures may be dropped when their sender gets an error or exits; only a
+//!   comparison of sums shows that no other messages are dropped;
+//! * a permanent process keeps the timer for the deadline of a call until the timer is due, even if the call has been
+//!   answered. So the ten make no calls with long deadlines, and the test waits for timers that are slightly late;
 //! * streams of answers, processes of two runtimes and a virtual clock are not included.
 
 #[path = "leaks/books.rs"]
@@ -76,15 +77,14 @@ const ROUND: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The number of driver threads.
 const DRIVERS: usize = 3;
-/// The number of bytes by which the use of small blocks may exceed that of the first half of the rounds: maps and
+/// The number of bytes by which the use of small blocks may exceed that of the first half of the rounds, since maps and
 /// lists keep their capacity. A guess, below the total of a leak of a few bytes for each process.
 const MORE: i64 = 512 << 10;
-/// The same limit for large blocks: three regions of the runtime, which keeps as many as its busiest moment needed; on
-/// a busy machine that moment may come late.
+/// The same limit for large blocks: three of the runtime's regions. The runtime keeps as many regions as its busiest
+/// moment needed, and on a busy machine that moment may come late.
 const MORE_LARGE: i64 = 6 << 20;
 
-/// The number of consecutive observations of a process suspended at a dead receiver after which it counts as never
-/// resumed.
+/// If a process is observed to be suspended at a dead receiver this many times in a row, it counts as never resumed.
 const SIGHTINGS: u32 = 25;
 const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -97,7 +97,7 @@ fn exited_processes_leave_nothing_behind() {
     within(Duration::from_secs(120 + 3 * seconds), move || stress(seconds, seed));
 }
 
-/// Spawns the permanent processes: nine, including a supervisor, and the supervisor's child.
+/// Spawns the ten permanent processes: eight, a supervisor, and its child. Returns the PIDs of the eight.
 fn spawn_permanent(world: &Arc<World>, dice: &mut Dice) -> Vec<Pid> {
     let host = world.host;
     let mut permanent = Vec::new();
@@ -173,7 +173,7 @@ fn round(world: &Arc<World>, dice: &mut Dice, long: Duration) {
             .collect();
         let held = stuck_sender(world, long);
         world.over.store(true, SeqCst);
-        // Some drivers may wait for room in the mailbox of a process that waits for a long time.
+        // Some drivers may still wait for room in the mailbox of a process that itself waits for a long time.
         while !drivers.iter().all(|driver| driver.is_finished()) {
             end_others(world, dice);
             std::thread::sleep(Duration::from_millis(1));
@@ -188,7 +188,7 @@ fn threads() -> Option<usize> {
     status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()
 }
 
-/// Returns the growth from the maximum of the first half of the rounds to the last round.
+/// Returns the growth from the maximum in the first half of the rounds to the last round.
 fn growth(of: &[i64]) -> i64 {
     let early = &of[..of.len().div_ceil(2)];
     of.last().unwrap_or(&0) - early.iter().max().unwrap_or(&0)
@@ -295,8 +295,9 @@ fn stress(seconds: u64, seed: u64) {
     }
 }
 
-/// Returns the number of free slots that no spawn finds. Each thread caches some slots and returns them when it ends.
-/// So when this is the only thread, as many processes as there are free slots can be spawned without a new slot.
+/// Returns the number of free slots that no spawn finds. Each thread caches some slots, and returns them when it ends.
+/// So if the calling thread is the only one, as many processes can be spawned without a new slot as there are free
+/// slots.
 fn lost_slots() -> usize {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let before = runtime.statistics();

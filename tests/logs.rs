@@ -1,5 +1,5 @@
-//! The log lines of the runtime, field by field, including those that the guide shows. Also checks that the program's
-//! own panic hook still runs. (`postroom_tests::logged` also reads every line back as JSON.)
+//! The log lines of the runtime, field by field, including those that the guide shows. Another check is that the
+//! program's own panic hook still runs. (`postroom_tests::logged` also reads every line back as JSON.)
 
 use postroom::prelude::*;
 use postroom::supervision::Backoff;
@@ -17,10 +17,10 @@ use std::time::Duration;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
-/// The panics that the program's own hook has received.
+/// The panics that the program's own hook has been called with.
 static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Sets a subscriber and a panic hook, as a program does before its first runtime.
+/// Sets a subscriber and a panic hook, as a program does before it starts its first runtime, and returns a runtime.
 fn runtime() -> Runtime {
     static SET: Once = Once::new();
     SET.call_once(|| {
@@ -55,9 +55,9 @@ fn fields(line: &str) -> Vec<&str> {
     words.filter_map(|word| word.split_once('=')).map(|(name, _)| name).filter(|name| !name.contains('"')).collect()
 }
 
-/// Waits for the only line about `pid` and returns it. Its field names must be distinct, counting the event's text as
-/// `message`: otherwise a subscriber that writes JSON would write a key twice. (Catches a field `message` beside the
-/// text.)
+/// Waits for the only line about `pid` and returns it. The names of its fields must be distinct, where the event's text
+/// counts as `message`. Otherwise a subscriber that writes JSON would write a key twice. (Catches: a field `message`
+/// beside the text.)
 fn only_line(pid: Pid) -> String {
     eventually(|| !logged(&pid.to_string()).is_empty());
     let lines = logged(&pid.to_string());
@@ -97,8 +97,8 @@ fn a_panic_is_logged_with_its_location_its_code_and_the_label() {
     });
 }
 
-/// Catches: a runtime that removes the program's own panic hook if there is a subscriber, and with the hook the reports
-/// of panics and their backtraces.
+/// Catches: a runtime that removes the program's own panic hook if there is a subscriber. The reports of panics and
+/// their backtraces would be lost with the hook.
 #[test]
 fn the_programs_panic_hook_runs_once_for_each_panic_also_with_a_subscriber() {
     soon(|| {
@@ -122,7 +122,7 @@ fn a_process_that_fails_is_logged_with_its_reason_and_its_label() {
     });
 }
 
-/// Catches: a message for which its receiver has no method (a bug in the program) that is logged below `warn`.
+/// Catches: logging below `warn` that a receiver has no method for a message (which is a bug in the program).
 #[test]
 fn a_message_of_a_type_that_has_no_method_is_warned_of() {
     soon(|| {
@@ -152,14 +152,14 @@ impl Writer {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Calls with a message that a clerk has no method for.
+    /// Calls with a message for which a clerk has no method.
     #[message]
     async fn ask(&mut self) -> bool {
         Recipient::<u32>::of(self.to).call(7).await.is_err()
     }
 }
 
-/// Catches: a warning that does not name both ends, with their types and labels.
+/// Catches: a warning that does not name sender and receiver, with their types and labels.
 #[test]
 fn a_call_without_a_method_is_warned_of_with_both_ends() {
     soon(|| {
@@ -182,8 +182,8 @@ fn a_call_without_a_method_is_warned_of_with_both_ends() {
     });
 }
 
-/// Catches: a lost message that is logged below `warn`, or without its receiver's type, label or exit reason; and a
-/// lost call, whose caller has been notified, that is logged at the same level.
+/// Catches: a lost message that is logged below `warn`, or without its receiver's type, label or exit reason. Also
+/// catches a lost call that is logged at the same level, although its caller has been notified.
 #[test]
 fn a_lost_message_is_warned_of_with_its_receiver_and_why_that_has_ended() {
     soon(|| {
@@ -211,7 +211,7 @@ fn a_lost_message_is_warned_of_with_its_receiver_and_why_that_has_ended() {
     });
 }
 
-/// Catches: a flood that is logged line by line, or whose unlogged part is not counted.
+/// Catches: a flood that is logged line by line, and a flood whose unlogged part is not counted.
 #[test]
 fn a_flood_of_lost_messages_is_logged_in_part_and_counted_in_full() {
     const FLOOD: u64 = 20_000;
@@ -224,13 +224,13 @@ fn a_flood_of_lost_messages_is_logged_in_part_and_counted_in_full() {
         }
         runtime.until_idle().unwrap();
         assert_eq!(runtime.statistics().dead_letters.unhandled, FLOOD);
-        // At most ten lines are logged in each second, so this holds unless a message takes 100 ms.
+        // At most ten lines are logged per second, so this holds unless a message takes 50 ms on average.
         let lines = logged(&format!(" to={}", clerk.pid()));
         assert!(!lines.is_empty() && (lines.len() as u64) < FLOOD / 2, "{} lines", lines.len());
     });
 }
 
-/// Runs in a separate program, since the panic hook is global.
+/// Runs in a program of its own, since the panic hook is global.
 ///
 /// Catches: a panic that does not reach the hook, reaches it twice, or is printed without its backtrace.
 #[test]
@@ -301,7 +301,7 @@ mod report {
         #[entry]
         pub(super) fn serve(&mut self) {}
 
-        /// Takes too long: until the watchdog has reported the stall.
+        /// Takes too long: until the watchdog has reported that this step is stalled.
         #[message]
         pub(super) fn render(&mut self) {
             eventually(|| STALLED.load(SeqCst));
@@ -311,7 +311,7 @@ mod report {
     pub(super) static STALLED: AtomicBool = AtomicBool::new(false);
 }
 
-/// Replaces the parts that differ between two runs: PIDs, times, places, and the crate of a type.
+/// Replaces the parts of a line that differ from run to run: PIDs, times, places, and the crate of a type.
 fn without_what_varies(line: &str) -> String {
     let word = |word: &str| {
         let Some((name, value)) = word.split_once('=') else { return word.to_string() };
@@ -365,7 +365,7 @@ fn every_log_line_in_the_guide_is_printed_by_the_runtime() {
         account.pid().kill();
         idle.resume().unwrap();
         end.wait();
-        // A stall, while another process has work to do: either of the two may be first.
+        // A stall, while another process has work to do. Either of the two processes may be first.
         let stalls = Runtime::builder().workers(1).paused().stall_limit(Duration::from_millis(1));
         let stalls = stalls.on_stall(|_| report::STALLED.store(true, SeqCst)).build().unwrap();
         for _ in 0..2 {
@@ -496,8 +496,9 @@ impl Drop for Bomb {
     }
 }
 
-/// Catches: a log line about the drop of a user value that is written without a guard: a panic of the subscriber then
-/// unwinds from the function that dropped the last reference, and the second of two such drops aborts the program.
+/// Catches: a log line about the drop of a user value that is written without a guard. A panic of the subscriber would
+/// then unwind from the function that dropped the last reference, and the second of two such drops would abort the
+/// program.
 #[test]
 fn a_subscriber_that_panics_at_the_log_of_a_drop_is_contained() {
     let (one, two) = (Bomb, Bomb);

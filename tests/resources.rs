@@ -1,17 +1,17 @@
-//! A runtime that has ended leaves nothing behind. This is checked with a thousand consecutive runtimes, with and
-//! without Tokio, and with ten thousand idle ones. Afterwards the program has as many file descriptors and threads as
-//! before, and its memory has not grown.
+//! A runtime that has ended leaves nothing behind. This is checked with a thousand consecutive runtimes without Tokio,
+//! with a thousand with Tokio, and with ten thousand idle ones of each of two kinds. Afterwards the program has as many
+//! file descriptors and threads as before, and its memory has not grown.
 //!
-//! Each runtime serves a process, blocks in a step, runs a pinned process, and with Tokio uses a socket, a timer, a
-//! task and a blocking task. Then it ends in one of three ways: by `shutdown`, by its drop, or by its drop in one of
-//! its own processes, which does not wait for the end.
+//! Each runtime serves a process, blocks in a step and runs a pinned process. With Tokio it also uses a socket, a
+//! timer, a task and a blocking task. Then it ends in one of three ways: by `shutdown`, by being dropped, or by being
+//! dropped in one of its own processes, which does not wait for the end.
 //!
 //! The counts cover the whole program, so this binary has only this test.
 //!
-//! Each of these faults alone makes it fail: the thread handles kept by a runtime that is dropped inside (some
-//! mappings each, for stacks); a callback of the reactor that keeps the reactor alive (two descriptors for each
-//! runtime); the reactor's thread not ended by a runtime that is dropped inside; records of hosts that are not reused
-//! (about 20 KB each).
+//! Each of these faults alone makes the test fail: a runtime that is dropped inside keeps its thread handles (some
+//! mappings each, for stacks); a callback of the reactor keeps the reactor alive (two descriptors for each runtime); a
+//! runtime that is dropped inside does not end the reactor's thread; records of hosts are not reused (about 20 KB
+//! each).
 //!
 //! Blind spots: descriptors, threads and mappings are counted only on Linux; other system resources (file locks) are
 //! not counted; leaks below [`PER_RUNTIME`], and in code that these runtimes do not reach, are not detected.
@@ -31,20 +31,21 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// The number of runtimes of each kind.
 const RUNTIMES: usize = 1_000;
-/// The number of runtimes before the first count, after which all global state exists (tables, thread-locals, regions).
+/// The number of runtimes before the first count. They bring all global state into being (tables, thread-locals,
+/// regions).
 const FIRST: usize = 30;
 /// The number of idle runtimes.
 const IDLE_RUNTIMES: usize = 10_000;
 /// The number of bytes in small blocks that a runtime may leave. Its record of about 20 KB is never freed, since an
-/// address may outlive it, but is reused; another record is created if a thread of the previous runtime ends late.
+/// address may outlive it, but it is reused. If a thread of the previous runtime ends late, another record is created.
 const PER_RUNTIME: i64 = 512;
 /// The number of bytes in small blocks that ten thousand runtimes may leave together: a few records.
 const MORE_SMALL: i64 = 256 << 10;
-/// The number of additional bytes in large blocks at the end: slots, nodes and blocks are reused, but a thread that
-/// ends late may hold some, in which case another region is taken.
+/// The number of additional bytes in large blocks at the end. Slots, nodes and blocks are reused, but a thread that
+/// ends late may hold some, and then another region is taken.
 const MORE_LARGE: i64 = 4 << 20;
 
-/// The number of additional memory mappings at the end: the C library caches some stacks for later threads, and has an
+/// The number of additional memory mappings at the end. The C library caches some stacks for later threads, and has an
 /// arena or two for each thread that allocates at the same time.
 const MORE_MAPPINGS: usize = 400;
 
@@ -70,7 +71,7 @@ impl Guest {
         ctx.blocking(|| 3).await
     }
 
-    /// Uses a socket, with a task at its other end, after a timer.
+    /// Uses a socket, with a task at its other end, a timer, and a blocking task.
     #[message]
     async fn converse(&mut self) -> std::io::Result<String> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -90,7 +91,7 @@ impl Guest {
         tokio::task::spawn_blocking(move || text).await.map_err(std::io::Error::other)
     }
 
-    /// Ends the runtime that the process runs on, if this is the runtime's only owner.
+    /// Ends the runtime that the process runs on, if `runtime` is the only owner of that runtime.
     #[message]
     fn drop_runtime(&mut self, runtime: Runtime) {
         drop(runtime);
@@ -114,7 +115,7 @@ fn leaves_no_memory(kind: &str, builder: impl Fn() -> Builder) {
     assert!(large <= MORE_LARGE, "{kind}: {large} bytes more in large pieces");
 }
 
-/// Runs one runtime; `number` determines how it ends.
+/// Runs one runtime. `number` determines how the runtime ends.
 fn live(builder: Builder, has_reactor: bool, number: usize) {
     let runtime = builder.workers(1).build().expect("a runtime with one worker can be built");
     let guest = runtime.spawn(Guest).serve().expect("it takes spawns");
@@ -146,8 +147,8 @@ fn held() -> Option<[usize; 2]> {
     cfg!(target_os = "linux").then(|| ["fd", "task"].map(listed))
 }
 
-/// Returns the number of memory mappings of the program: a thread that has ended and was neither joined nor detached
-/// keeps its stack.
+/// Returns the number of memory mappings of the program. A thread that has ended, but was neither joined nor detached,
+/// keeps its stack, which is such a mapping.
 fn mappings() -> usize {
     std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count())
 }
@@ -156,8 +157,8 @@ fn mappings() -> usize {
 /// briefly after it has been joined, and a runtime that is dropped in a process ends its threads later.
 fn come_back_to(before: Option<[usize; 2]>, kind: &str) {
     let until = Instant::now() + PATIENCE;
-    // The counts are read once, because a thread of a runtime that was dropped in a process may start briefly after
-    // they match.
+    // The counts that matched are kept and not read again: a thread of a runtime that was dropped in a process may
+    // start briefly after they match.
     let now = Cell::new(None);
     eventually(|| {
         now.set(held());

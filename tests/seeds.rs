@@ -1,14 +1,14 @@
-//! A simulation leaves nothing behind: it uses as much memory after thousands of seeds as after a few hundred, except
+//! A simulation leaves nothing behind. After thousands of seeds it uses as much memory as after a few hundred, except
 //! for the hash that it keeps of each different schedule.
 //!
-//! Runs 2,000 seeds, or `POSTROOM_MEMORY_SEEDS`, of a program that does most of what a program can do; then a quarter
-//! as many simulations of one seed each, as a property-based test would run them. The figures are printed, together
-//! with the speed of this build.
+//! Runs 2,000 seeds, or `POSTROOM_MEMORY_SEEDS`, of a program that does most of what a program can do. Then it runs a
+//! quarter as many simulations of one seed each, as a property-based test would. The figures are printed, together with
+//! the speed of this build.
 //!
 //! The counts cover the whole program, so this binary has only this test.
 //!
-//! Each of these faults alone makes it fail: 64 bytes forgotten by each run; the slots of a simulation not reused by
-//! the next one.
+//! Each of these faults alone makes the test fail: each run forgets 64 bytes; a simulation does not reuse the slots of
+//! the previous one.
 //!
 //! Blind spots: a leak of less than [`EACH`] for each seed; a leak on a path that these programs do not take.
 
@@ -22,17 +22,18 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The number of runs before the first count, after which all global state exists.
+/// The number of runs before the first count. They bring all global state into being.
 const FIRST: u64 = 400;
 /// The number of additional bytes in small blocks for each seed: the hash of its schedule, in a tree.
 const EACH: i64 = 24;
-/// The number of additional bytes in small blocks in any case: lists that have grown for an unusually long run.
+/// The number of additional bytes in small blocks, whatever the number of seeds: lists that have grown for an unusually
+/// long run.
 const MORE_SMALL: i64 = 48 << 10;
 /// The number of additional bytes in blocks that the runtime recycles: 160 KiB of each of four sizes for the thread of
-/// the simulations, and as much again for threads that have ended. The limit is reached slowly, since few runs need
-/// many blocks at the same time.
+/// the simulations, and as much again for threads that have ended. Memory grows up to this limit only slowly, since few
+/// runs need many blocks at the same time.
 const MORE_RECYCLED: i64 = (2 * 4 * 160) << 10;
-/// Bytes by which the large blocks may grow: two regions, in case a run has more processes than any before it.
+/// The number of additional bytes in large blocks: two regions, in case a run has more processes than any before it.
 const MORE_LARGE: i64 = 4 << 20;
 
 #[process]
@@ -74,7 +75,7 @@ impl Clerk {
     }
     #[entry]
     fn serve(&mut self) {}
-    /// Waits on the stack of the step.
+    /// Waits for the answers on the stack of the step.
     #[message]
     fn move_waiting(&mut self, amount: u64) -> bool {
         let [from, to] = self.accounts;
@@ -116,10 +117,10 @@ fn resident() -> u64 {
     pages.unwrap_or(0) * 4
 }
 
-/// Samples at the start of some runs: the number of the run, the bytes on the heap, and the resident memory.
+/// Samples at the start of some runs. Each has the number of the run, the bytes on the heap, and the resident memory.
 type Samples = Vec<(u64, [i64; 3], u64)>;
 
-/// Returns the bytes in use in small blocks, in large ones, and in blocks that the runtime recycles.
+/// Returns the bytes that are in use in small blocks, in large ones, and in blocks that the runtime recycles.
 fn heap() -> [i64; 3] {
     let ([small, large], recycled) = (heap::heap(), heap::BYTES[2].load(SeqCst));
     [small - recycled, large, recycled]

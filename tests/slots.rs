@@ -1,5 +1,5 @@
-//! PIDs: unique forever, readable, and routable while their process is alive; and the table behind them, whose slots
-//! are reused.
+//! PIDs, and the table behind them. PIDs are unique forever, readable, and routable while their process is alive. The
+//! slots of the table are reused.
 
 use postroom::error::SendFailure;
 use postroom::inspect::ProcessState;
@@ -42,8 +42,8 @@ fn a_send_to_a_live_process_is_accepted_and_to_an_exited_one_is_returned() {
     });
 }
 
-/// Covers unused slots, past and future generations, generation zero, which no process has, and a part of the table
-/// that does not exist.
+/// The PIDs have unused slots, past and future generations, generation zero (which no process has), and slots in a part
+/// of the table that does not exist.
 #[test]
 fn a_send_to_a_pid_that_never_existed_is_returned() {
     soon(|| {
@@ -91,7 +91,7 @@ fn the_text_and_the_serde_forms_of_a_pid_parse_back() {
     });
 }
 
-/// The two halves of a PID, whose bytes are its form in binary formats.
+/// The two halves of a PID. Their bytes are the form of a PID in binary formats.
 struct Binary(u64, u64);
 
 impl<'de> serde::Deserializer<'de> for Binary {
@@ -166,8 +166,8 @@ fn no_pid_is_reused() {
     });
 }
 
-/// 50,000 processes, only a few at a time: slots are reused, whichever thread ended their process. (Each thread caches
-/// some, so a few hundred slots per thread are in use.)
+/// Spawns 50,000 processes, but only a hundred at a time. Slots are reused, whichever thread ended their process. (Each
+/// thread caches some slots, so a few hundred slots per thread are in use.)
 ///
 /// Mutation: in `slot/release.rs`, `vacate`, do not return the index.
 #[test]
@@ -185,7 +185,7 @@ fn slots_are_used_again() {
     });
 }
 
-/// The sender looks up the PID just before its process exits and the slot is reused.
+/// The sender looks up the PID just before the process exits and its slot is reused.
 ///
 /// Mutation: in `process/input_data.rs`, `StepInput::mail`, take every message regardless of its generation.
 #[test]
@@ -207,12 +207,12 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
                     let (mut sent, mut last) = (0_u64, None);
                     while !over.is_open() {
                         let now = *current.lock().unwrap();
-                        // This also sends to the previous process, which is dead or exiting.
+                        // The previous process also gets a message, although it is dead or exiting.
                         for (pid, number) in [now, last].into_iter().flatten() {
                             sent += u64::from(host.send(pid, number).is_ok());
                         }
                         last = now;
-                        // Without this, three floods would occupy both cores.
+                        // Without this yield, the three floods would occupy both cores.
                         std::thread::yield_now();
                     }
                     sent
@@ -231,7 +231,7 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
                 }
                 Ok(())
             });
-            // The process is spawned inside the runtime, where the slot that was freed last is taken first.
+            // The process is spawned inside the runtime. There the slot that was freed last is taken first.
             let (place, mut process) = (current.clone(), Some(process));
             let spawner = runtime.spawn_process(act(move |_, out| {
                 let pid = Host::current().unwrap().spawn_process(process.take().unwrap()).start()?;
@@ -256,8 +256,8 @@ fn a_message_that_races_with_death_and_reuse_never_reaches_a_stranger() {
     });
 }
 
-/// Senders interleave, but each one's messages keep their order. Five messages that wait before the receiver first
-/// runs arrive as 1 to 5.
+/// Messages of different senders interleave, but those of each sender keep their order. Five messages that wait before
+/// the receiver first runs arrive as 1 to 5.
 #[test]
 fn messages_of_one_sender_keep_their_order() {
     soon(|| {

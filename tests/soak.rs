@@ -1,21 +1,21 @@
-//! Mixed load for any length of time: crashes, stalls, floods and shutdowns, on the real scheduler. The books balance
-//! after each shutdown, and the numbers of bytes, threads and descriptors stay flat.
+//! Mixed load for any length of time: crashes, stalls, floods and shutdowns, on the real scheduler. After each shutdown
+//! the books balance, and the numbers of bytes, threads and descriptors stay flat.
 //!
-//! One host lives all the time, under load. Beside it other hosts come and go, each with the same load, and end in one
-//! of four ways: by `shutdown`, by a shutdown with a minimal deadline, by `drain`, or by being dropped. After each
-//! end, these invariants must hold:
+//! One host runs under load from beginning to end. Beside it other hosts come and go, each with the same load. They end
+//! in one of four ways: by `shutdown`, by a shutdown with a minimal deadline, by `drain`, or by being dropped. After
+//! each host has ended, these invariants must hold:
 //!
-//! * jobs: accepted = handled + dead letters (a refused job never counts), and each job has been dropped. The
-//!   exception is a job that an outside thread has just taken out of a full mailbox when the host ends: it is reported
-//!   to no hook;
+//! * jobs: accepted = handled + dead letters (a refused job never counts), and each job has been dropped. The exception
+//!   is a job that an outside thread has just taken out of a full mailbox when the host ends. No hook is told of this
+//!   job;
 //! * calls: each has exactly one outcome, and each answer is correct;
 //! * processes: spawned = ended, and none is alive.
 //!
-//! It runs for three seconds, or for `POSTROOM_SOAK_SECONDS`; the seed is printed, and `POSTROOM_SOAK_SEED` sets it.
+//! It runs for three seconds, or for `POSTROOM_SOAK_SECONDS`. The seed is printed, and `POSTROOM_SOAK_SEED` sets it.
 //! The counts cover the whole program, so this binary has only this test.
 //!
-//! Each of these faults alone makes it fail: a job forgotten by the method that handles it, whose value is then never
-//! dropped; 100 KB forgotten in each round; the end of a call not counted.
+//! Each of these faults alone makes the test fail: the method that handles a job forgets the job, so its value is never
+//! dropped; each round forgets 100 KB; the end of a call is not counted.
 //!
 //! Blind spots: the seed determines the acts but not their order; pools, upgrades, timers and Tokio are not included;
 //! a leak below [`EACH_ROUND`] is not detected.
@@ -36,20 +36,21 @@ use std::time::{Duration, Instant};
 const ON_PURPOSE: &str = "on purpose";
 /// The number of supervised workers of a host.
 const WORKERS: usize = 16;
-/// The number of threads outside of a host that load it.
+/// The number of outside threads that put load on a host.
 const DRIVERS: usize = 2;
 /// The number of bytes in small blocks that each round may leave.
 const EACH_ROUND: i64 = 64;
-/// The number of additional bytes in small blocks in any case, after all hosts have ended: lists of the runtime that
-/// have grown for the largest number of simultaneous processes, and records of hosts whose threads ended late.
+/// The number of additional bytes in small blocks after all hosts have ended, whatever the number of rounds: lists of
+/// the runtime that have grown for the largest number of simultaneous processes, and records of hosts whose threads
+/// ended late.
 const MORE_SMALL: i64 = 256 << 10;
 /// The same limit while the long-lived host is busy.
 const MORE_BUSY: i64 = 512 << 10;
-/// The number of additional bytes in large blocks: regions, for a longer backlog than any before.
+/// The number of additional bytes in large blocks: regions, in case a backlog is longer than any before it.
 const MORE_LARGE: i64 = 16 << 20;
-/// The number of rounds before the first count, after which all global state exists.
+/// The number of rounds before the first count. They bring all global state into being.
 const FIRST: u64 = 5;
-/// The duration after which the watchdog calls a step stalled.
+/// The duration after which the watchdog reports a step as stalled.
 const STALL_LIMIT: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
@@ -70,7 +71,7 @@ struct Books {
 struct Yard {
     books: Books,
     workers: OnceLock<Vec<Address<Worker>>>,
-    /// A process whose mailbox drops the oldest message if it is full.
+    /// A process whose mailbox drops its oldest message if it is full.
     store: OnceLock<Address<Store>>,
 }
 
@@ -96,7 +97,7 @@ impl Dice {
 
 /// The number of jobs that were dropped without being recorded.
 static LOST: AtomicU64 = AtomicU64::new(0);
-/// The number of dead letters that were reported to another host.
+/// The number of dead letters that were reported to a host other than that of the job.
 static FOREIGN: AtomicU64 = AtomicU64::new(0);
 
 /// A message that causes `left` more generations of messages.
@@ -181,7 +182,7 @@ impl Worker {
     }
 }
 
-/// A process whose mailbox drops the oldest messages.
+/// A process whose mailbox drops its oldest message if it is full.
 #[process]
 struct Store {
     yard: Arc<Yard>,
@@ -200,7 +201,7 @@ impl Store {
     }
 }
 
-/// A host under load, with its threads.
+/// A host under load, and the threads that put load on it.
 struct Site {
     runtime: Runtime,
     yard: Arc<Yard>,
@@ -247,7 +248,7 @@ impl Site {
     fn close(self, way: u64) -> Arc<Yard> {
         let Self { runtime, yard, held, threads } = self;
         let host = runtime.host();
-        // Half of the ways end the host while the load continues.
+        // With half of the ways, the host ends while the load continues.
         yard.books.over.store(way.is_multiple_of(2), SeqCst);
         match way / 2 {
             0 => drop(runtime.shutdown().expect("asked from outside")),
@@ -259,13 +260,13 @@ impl Site {
         for thread in threads {
             thread.join().expect("a driver that has failed has said why");
         }
-        // A shutdown with a minimal deadline leaves steps behind, which end a moment later.
+        // A shutdown with a minimal deadline leaves some steps running, which end a moment later.
         eventually(|| Arc::strong_count(&held) == 1);
         let count = |count: &AtomicU64| count.load(SeqCst);
         let books = &yard.books;
         let (accepted, handled, dead) = (count(&books.accepted), count(&books.handled), count(&books.dead));
-        // An outside thread that drops the oldest message of a full mailbox may be preempted before it calls the hook,
-        // which is gone once the host has ended. All other jobs are counted.
+        // An outside thread that drops the oldest message of a full mailbox may be preempted before it calls the hook.
+        // The hook is gone once the host has ended, so such a job is in no books. All other jobs are.
         let lost = LOST.swap(0, SeqCst);
         assert_eq!(accepted, handled + dead + lost, "jobs, handled {handled} and dead {dead}; ended in way {way}");
         assert!(lost <= DRIVERS as u64, "{lost} jobs are in no books; ended in way {way}");
@@ -363,7 +364,7 @@ fn soak(time: Duration, seed: u64) {
     let statistics = long.runtime.statistics();
     println!("the host that lived all the time: {} steps, {:?}", statistics.steps(), statistics.watchdog);
     tally(&mut totals, &long.close(0).books);
-    // Threads of hosts with a minimal deadline end a moment later.
+    // Threads of hosts that had a minimal deadline end a moment later.
     eventually(|| held_by_the_program() <= held);
     collect_garbage();
     let [small, _] = more(quiet);

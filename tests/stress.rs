@@ -5,12 +5,11 @@
 //!
 //! * messages: accepted = received + dead letters (refused messages do not count);
 //! * processes: spawned = exited, and none is alive;
-//! * calls: each has exactly one result;
+//! * calls: each has exactly one outcome;
 //! * the state of each process and the contents of each message have been dropped;
-//! * slots were reused: their number is that of simultaneous processes, not of all spawns.
+//! * slots were reused: there are about as many as simultaneous processes, and not as many as spawns.
 //!
-//! It runs for five seconds, or for `POSTROOM_STRESS_SECONDS`; the seed is printed, and `POSTROOM_STRESS_SEED` sets
-//! it.
+//! It runs for five seconds, or for `POSTROOM_STRESS_SECONDS`. The seed is printed, and `POSTROOM_STRESS_SEED` sets it.
 //!
 //! Blind spots: two cores produce few interleavings of three threads; the seed determines the acts but not their
 //! order; and the counters cannot check themselves.
@@ -40,7 +39,7 @@ struct Books {
     calls: AtomicU64,
     answered: AtomicU64,
     failed: AtomicU64,
-    /// Yields whose process exited before the answer arrived, so no process counts the answer.
+    /// Yields whose process exited before the answer arrived. No process counts the answers to these.
     widowed: AtomicU64,
     highest_slot: AtomicU64,
     panics: AtomicU64,
@@ -53,7 +52,7 @@ struct World {
     books: Arc<Books>,
     /// PIDs of live, exiting and dead processes.
     known: [Mutex<Pid>; 256],
-    /// A reference that each process and each message holds, to count them.
+    /// A reference that each process and each message clones, so that they can be counted.
     held: Arc<()>,
 }
 
@@ -100,7 +99,7 @@ impl World {
     fn send(self: &Arc<Self>, dice: &mut Dice, left: u32) {
         let number = dice.roll(256);
         let (to, work) = (*self.place(number), self.work(left, dice));
-        // Either host will do: a PID is valid on every host.
+        // Either host can be used, since a PID is valid on every host.
         if self.hosts[dice.roll(2) as usize].send(to, work).is_ok() {
             add(&self.books.sent);
         } else {
@@ -115,7 +114,8 @@ impl World {
     /// Spawns a process, puts it into place `number` of the table, and stops the process that was there.
     fn spawn(self: &Arc<Self>, number: u64, dice: &mut Dice) {
         let books = &self.books;
-        // The two counters are not read at the same moment, so the second may exceed the first.
+        // The two counters are not read at the same moment, so more processes may seem to have closed than were
+        // spawned.
         let alive = books.spawned.load(SeqCst).saturating_sub(books.closed.load(SeqCst));
         if books.over.load(SeqCst) || alive > CROWD {
             return;
@@ -129,7 +129,8 @@ impl World {
                 std::mem::replace(&mut *self.place(number), pid).stop();
                 books.highest_slot.fetch_max(pid.slot().into(), SeqCst);
             }
-            // A process that was admitted but failed to start is closed; this one was not admitted.
+            // The process was not admitted, so it will not be closed. (A process that was admitted but fails to start
+            // is closed.)
             Err(SpawnError::Shutdown) => {
                 books.spawned.fetch_sub(1, SeqCst);
             }
@@ -249,7 +250,8 @@ impl Teller {
     }
 }
 
-/// Does from outside what the processes do inside, until the test is over, and sometimes calls a process that panics.
+/// Until the test is over, does from outside what the processes do inside. Sometimes it also calls a process that
+/// panics.
 fn drive(world: &Arc<World>, mut dice: Dice) -> u64 {
     let host = world.hosts[dice.roll(2) as usize];
     let (mut teller, mut called) = (host.spawn(Teller).serve().unwrap(), 0);
@@ -274,7 +276,7 @@ fn drive(world: &Arc<World>, mut dice: Dice) -> u64 {
     called
 }
 
-/// The number of unintended panics: a failed assertion in a process ends only that process, but must fail the test.
+/// The number of unintended panics. A failed assertion in a process ends only that process, but must fail the test.
 static UNMEANT: AtomicU64 = AtomicU64::new(0);
 
 /// Suppresses the output of intended panics, and counts the others.

@@ -1,5 +1,5 @@
-//! The first runtime of a program is started while a thread unwinds. This is the only test, since the panic hook is
-//! global.
+//! The first runtime of a program is started while a thread unwinds. There is no other test in this program, since the
+//! panic hook is global.
 
 use postroom::prelude::*;
 use postroom_tests::watchdog::soon;
@@ -15,7 +15,8 @@ impl Drop for StartsAtDrop {
     }
 }
 
-/// Catches: a runtime that changes the panic hook while its thread unwinds, which panics and so aborts the program.
+/// Catches: a runtime that changes the panic hook while its thread unwinds. The change would panic, and so abort the
+/// program.
 #[test]
 fn a_runtime_is_started_and_shut_down_by_a_thread_that_unwinds() {
     let unwinding = || {

@@ -1,13 +1,13 @@
 //! The cost of a message: `cargo bench -p postroom --bench messages [-- ROUNDS]`.
 //!
-//! Each figure is the median of several runs, in nanoseconds per message, with the processes written as a user would
+//! Each figure is the median of several runs, in nanoseconds per message. The processes are written as a user would
 //! write them. The runs of the different workloads are interleaved, so that a slow minute of the machine affects all of
 //! them.
 
 use postroom::prelude::*;
 use std::time::{Duration, Instant};
 
-/// A process that bounces a ball until it has bounced often enough.
+/// A process that bounces a ball until the ball has made all its passes.
 #[process]
 struct Player {
     done: Option<Pid>,
@@ -30,7 +30,7 @@ impl Player {
     }
 }
 
-/// A sender by PID, for use inside a process.
+/// A way to send by PID from inside a process.
 struct Sender;
 
 impl Sender {
@@ -39,7 +39,7 @@ impl Sender {
     }
 }
 
-/// A process that counts its messages, up to a number.
+/// A process that counts its messages up to a given number.
 #[process]
 struct Counter {
     count: u64,
@@ -66,7 +66,7 @@ impl Counter {
     }
 }
 
-/// A process that sends its messages to a counter, in steps of at most a thousand.
+/// A process that sends its messages to a counter, at most a thousand of them in a step.
 #[process]
 struct Producer {
     counter: Option<Address<Counter>>,

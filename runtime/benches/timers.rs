@@ -1,8 +1,9 @@
 //! The cost of a million timers: `cargo bench -p postroom --bench timers [-- TIMERS]`.
 //!
-//! Each figure is in nanoseconds per timer, and is the minimum of several runs, whose workloads are interleaved: the
-//! machine is never quite idle, and other load can only add to the time. The first part measures the wheel alone, which
-//! is the production module; the second part measures what a process sees.
+//! Each figure is in nanoseconds per timer, and is the minimum of several runs. The workloads of these runs are
+//! interleaved. The minimum counts because the machine is never quite idle, and other load can only add to the time.
+//! The first part measures the wheel alone, which is the production module. The second part measures what a process
+//! sees.
 
 use postroom::prelude::*;
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ type Value = [u64; 3];
 
 const HOUR: u64 = 3_600_000_000_000;
 const SECOND: u64 = 1_000_000_000;
-/// The time between two checks for due timers, as with a worker that takes short steps.
+/// The time between two checks for due timers, as for a worker that takes short steps.
 const LOOK: u64 = 10_000;
 
 /// The minimum time of each row.
@@ -56,8 +57,8 @@ impl Table {
     }
 }
 
-/// Returns a wheel with `count` entries, each due at a random time within `range` after `now`, and the keys of the
-/// entries.
+/// Returns a wheel with `count` entries, and the keys of the entries. Each entry is due at a random time within `range`
+/// after `now`.
 fn filled(count: u64, now: u64, range: u64, random: &mut Random) -> (Wheel<Value>, Vec<wheel::WheelKey>) {
     let mut wheel = Wheel::new();
     wheel.pop(now, now);
@@ -70,7 +71,7 @@ fn filled(count: u64, now: u64, range: u64, random: &mut Random) -> (Wheel<Value
 fn wheel_alone(table: &mut Table, count: u64, random: &mut Random) {
     let now = HOUR;
     let (mut wheel, mut keys) = filled(count, now, HOUR, random);
-    // `count` more timers will be inserted, so that a million are pending throughout, and places are reused.
+    // `count` more timers will be inserted, so that at least this many are pending throughout, and places are reused.
     let dues: Vec<u64> = (0..count).map(|_| now + random.below(HOUR as usize) as u64).collect();
     for place in (1..keys.len()).rev() {
         keys.swap(place, random.below(place + 1));
@@ -94,7 +95,7 @@ fn wheel_alone(table: &mut Table, count: u64, random: &mut Random) {
             }
         }
     });
-    // These timers are due within a second, those of the other wheel within an hour.
+    // These timers are due within a second. Those of the other wheels are due within an hour.
     let (mut wheel, _keys) = filled(count, now, SECOND, random);
     table.row("wheel: fire what is due, every 10 us", count, || {
         let mut fired = 0;
@@ -144,8 +145,8 @@ impl Sleeper {
         let set = lap();
         drop(sleeps);
         let cancel = lap();
-        // These timers are due once all have been set: the thread that runs this process fires them, and then returns
-        // to it with the answers.
+        // These timers are due once all of them have been set. The thread that runs this process fires them, and then
+        // returns to the process with the answers.
         let mut sleeps: Vec<_> = (0..count).map(|_| Box::pin(ctx.sleep(Duration::from_millis(1))) as _).collect();
         poll_all(&mut sleeps).await;
         let due = Instant::now() + Duration::from_millis(2);
@@ -159,7 +160,7 @@ impl Sleeper {
     }
 }
 
-/// Polls each future once, and keeps those that are pending.
+/// Polls each future once, and keeps the futures that are pending.
 async fn poll_all(futures: &mut Vec<Pin<Box<dyn Future<Output = ()> + Send>>>) {
     poll_fn(|context| {
         futures.retain_mut(|future| future.as_mut().poll(context).is_pending());

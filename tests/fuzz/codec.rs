@@ -1,5 +1,5 @@
-//! Messages from other nodes: the first byte selects the message, and whether the input is that message, an answer,
-//! inputs or a reason.
+//! Messages from other nodes. The first byte of an input selects a message, and tells whether the other bytes are that
+//! message, an answer to it, inputs, or a reason.
 
 use crate::driver::{Food, fuzz};
 use postroom::prelude::*;
@@ -49,7 +49,8 @@ impl Board {
     }
 }
 
-/// Returns the kind of outcome: a value of that kind, or an error without its quoted text.
+/// Returns the kind of outcome: `ok`, or a sum over the letters in the text of the error. The numbers in the text do
+/// not count, since they vary from input to input.
 fn kind<T>(result: Result<T, CodecError>, ok: u64) -> u64 {
     match result {
         Ok(_) => ok,
@@ -62,7 +63,7 @@ fn kind<T>(result: Result<T, CodecError>, ok: u64) -> u64 {
     }
 }
 
-/// Checks that an answer that was read can be written and read back unchanged.
+/// Checks that an answer that was read can be written again, and is unchanged when it is then read back.
 fn again(codecs: &Agreement, asked: MessageId, mut answer: Payload) {
     let sent = codecs.encode_answer(asked, &mut answer).expect("what was read can be written");
     let back = codecs.decode_answer(sent.id, &sent.bytes).expect("what was written can be read");
@@ -132,7 +133,7 @@ fn messages_of_nodes() {
         assert!(target(&codecs, whole) < 100, "{whole:?}");
     }
     let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
-    // Nesting levels of both formats, huge lengths, and the names of fields.
+    // These are nesting levels of both formats, huge lengths, and the names of fields.
     let words: &[&[u8]] = &[
         &[4, 1],
         &[5, 1, 1, b'a'],

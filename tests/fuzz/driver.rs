@@ -10,7 +10,7 @@ pub const LONGEST: usize = 4096;
 /// The number of inputs if `POSTROOM_FUZZ_SECONDS` is not set.
 const INPUTS: u64 = 5_000;
 
-/// The maximum size of a corpus, which consists of the first inputs with their kind of outcome.
+/// The maximum size of a corpus. An input is added if it is the first one with its kind of outcome.
 const MOST: usize = 4_096;
 
 /// The material from which inputs are made.

@@ -11,7 +11,7 @@ use std::time::Duration;
 static ACCEPTED: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
 /// The number of inputs of each kind that were refused because of the bytes after the kind.
 static REFUSED: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
-/// The same counts for messages of the directory, indexed by their codes.
+/// The numbers of refused and of accepted messages of the directory, indexed by their codes.
 static DIRECTORY: [[AtomicU64; 256]; 2] = [const { [const { AtomicU64::new(0) }; 256] }; 2];
 
 fn count(of: &[AtomicU64; 256], kind: u8) {
@@ -49,7 +49,7 @@ fn directory(bytes: &[u8]) -> u64 {
     let again = recoded(bytes);
     count(&DIRECTORY[usize::from(again.is_some())], code);
     if let Some(again) = &again {
-        // The text of a reason may be shortened the first time.
+        // The text of a reason may be shortened when it is first written, but not when it is written again.
         assert_eq!(recoded(again).as_ref(), Some(again));
     }
     u64::from(code) << 1 | u64::from(again.is_some())
@@ -112,7 +112,7 @@ fn envelopes() {
     for kind in kinds {
         let (accepted, refused) = (read(&ACCEPTED, kind), read(&REFUSED, kind));
         println!("kind {kind}: {accepted} accepted, {refused} refused");
-        // The bytes after kind 50 are for the directory.
+        // Kind 50 need not be refused, since the bytes after it are for the directory.
         assert!(accepted > 0 && (refused > 0 || kind == 50), "kind {kind} was not reached in both ways");
     }
     for code in 0..=10 {

@@ -7,7 +7,7 @@ pub fn target(data: &[u8]) -> u64 {
     match Frame::decode(data.to_vec().into()) {
         Ok(frame) => {
             assert_eq!(frame.encode(), data, "there is one form of each frame: {frame:?}");
-            // The kind of the frame, and roughly its size.
+            // This tells apart the kinds of frames and, roughly, their sizes.
             1 << 32 | u64::from(data[1]) << 8 | data.len().ilog2() as u64
         }
         Err(error) => {
@@ -22,7 +22,7 @@ pub fn target(data: &[u8]) -> u64 {
     }
 }
 
-/// Returns a frame of this kind; `body` follows the epochs of both ends.
+/// Returns a frame of this kind. `body` comes after the epochs of both ends.
 fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
     let (from, to) = ([0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0]);
     [&[1, kind], from.as_slice(), to.as_slice(), body].concat()

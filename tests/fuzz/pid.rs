@@ -28,7 +28,7 @@ pub fn target(data: &[u8]) -> u64 {
             assert_eq!(pid.to_string().parse(), Ok(pid));
             let json = serde_json::to_string(&pid).expect("a text");
             assert_eq!(serde_json::from_str::<Pid>(&json).expect("its own text"), pid);
-            // No node in this program has that number, except with a probability of one in 2^48.
+            // No node in this program has that number, except with a probability of 2^-48.
             assert!(!pid.is_alive() && !pid.stop());
             u64::from(pid.is_alias())
         }
@@ -37,7 +37,7 @@ pub fn target(data: &[u8]) -> u64 {
             let error = error.to_string();
             assert!(error.len() < 600, "{error}");
             assert!(serde_json::from_value::<Pid>(text.into()).is_err());
-            // Distinguishes the reasons.
+            // The number tells apart the reasons.
             error.rsplit(':').next().map_or(0, |reason| 2 + reason.bytes().map(u64::from).sum::<u64>())
         }
     }

@@ -1,4 +1,4 @@
-//! The protocol of `examples/redis`: the first byte determines the size of the pieces in which the other bytes arrive.
+//! The protocol of `examples/redis`. The first byte determines the size of the pieces in which the other bytes arrive.
 
 use crate::command::Command;
 use crate::driver::{Dice, Food, fuzz};
@@ -6,7 +6,7 @@ use crate::resp::{Requests, number};
 
 type Request = Vec<Vec<u8>>;
 
-/// Returns the requests in the bytes, fed in pieces of these sizes, up to the first error, and that error.
+/// Feeds the bytes in pieces of these sizes. Returns the requests up to the first error, and that error.
 fn requests(bytes: &[u8], mut size: impl FnMut() -> usize) -> (Vec<Request>, Option<String>) {
     let (mut requests, mut found, mut left) = (Requests::default(), Vec::new(), bytes);
     while !left.is_empty() {
@@ -29,7 +29,7 @@ fn requests(bytes: &[u8], mut size: impl FnMut() -> usize) -> (Vec<Request>, Opt
     (found, None)
 }
 
-/// Returns a request as a client writes it.
+/// Returns a request in the form in which a client writes it.
 fn written(request: &Request) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", request.len()).into_bytes();
     for word in request {
@@ -48,7 +48,7 @@ pub fn target(data: &[u8]) -> u64 {
     assert_eq!(requests(bytes, || 1 + dice.below(most)), (whole.clone(), error.clone()), "in pieces");
     let again: Vec<u8> = whole.iter().flat_map(written).collect();
     assert_eq!(requests(&again, || usize::MAX), (whole.clone(), None), "written anew");
-    // A number is a text that the standard library would both read and write.
+    // Bytes are a number if the standard library reads them as one and would write the same bytes.
     let plain = std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<i64>().ok());
     assert_eq!(number(bytes), plain.filter(|number| number.to_string().as_bytes() == bytes));
     let error = error.map_or(0, |error| error.bytes().map(u64::from).sum());

@@ -1,4 +1,4 @@
-//! User code that is run because of messages from another node: no thread of a cluster runs it, and it sees the
+//! User code that is run because of messages from another node. No thread of a cluster runs it, and it sees the
 //! messages in the order of their arrival.
 
 use postroom::__private::ThreadKind;
@@ -34,7 +34,7 @@ impl Desk {
     }
 }
 
-/// A limit against hangs only.
+/// A limit that only serves to detect hangs.
 const GUARD: Duration = Duration::from_secs(60);
 
 struct Gate(Mutex<mpsc::Receiver<()>>);
@@ -49,7 +49,7 @@ impl Clone for Copied {
     }
 }
 
-/// Delivers the messages in order on a thread of a cluster, retrying each while there is no room.
+/// Delivers the messages in order on a thread of a cluster. Retries each message until there is room.
 fn arrive<M: Send + 'static>(to: Pid, messages: impl Iterator<Item = M> + Send) {
     let deliver = |message| {
         let mut package = Package::new(to, message);
@@ -85,7 +85,7 @@ fn a_pool_takes_what_comes_from_another_node_in_order() {
         let pool = pool.expect("it starts");
         arrive(pool.pid(), (0..MESSAGES).map(|number| DeskTake { number }));
         assert!(taken.1.iter().take(MESSAGES as usize).eq(0..MESSAGES), "in order, each once");
-        // The key of a message is determined before the message is passed on, so all keys have been reported.
+        // The key of a message is determined before the message is passed on. So all keys have been reported by now.
         let kinds: Vec<ThreadKind> = kinds.1.try_iter().collect();
         assert!(
             kinds.len() >= MESSAGES as usize && kinds.iter().all(|kind| *kind == ThreadKind::Notifier),
@@ -123,7 +123,7 @@ fn a_dead_letter_of_another_nodes_message_is_told_of_in_order() {
         let desk = desk.serve().expect("it starts");
         desk.stand(Gate(Mutex::new(gate.1))).send().expect("it lives");
         arrive(desk.pid(), (0..500).map(|number| DeskTake { number }));
-        // The first messages may have found room: before the process blocked, and one since.
+        // The first messages may have found room: some before the process blocked, and one since.
         let told: Vec<_> = letters.1.iter().take(490).collect();
         assert!(told.iter().all(|(_, kind)| *kind == ThreadKind::Notifier));
         assert!(told.is_sorted_by_key(|(number, _)| *number), "{told:?}");

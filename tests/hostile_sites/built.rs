@@ -1,4 +1,4 @@
-//! Code that a runtime is configured with (handlers, hooks, types), and the program's subscriber.
+//! Code with which a runtime is configured (handlers, hooks, types), and the program's subscriber.
 
 use super::Case;
 use super::deed::{Fuse, Hostile};
@@ -203,8 +203,8 @@ fn hooked(hostile: &Arc<Hostile>, on: On) -> Host {
     hostile.run(|builder| builder.hook(Hooked(on, hostile.clone())))
 }
 
-/// Runs steps until one is reported as stalled. There are more steps than workers, since a step is reported only if
-/// another process waits.
+/// Runs steps until one of them is reported as stalled. There are more steps than workers, since a step is only
+/// reported if another process waits.
 fn stalls_until_told(hostile: &Arc<Hostile>, host: Host) {
     let stalls = || {
         let own = hostile.clone();
@@ -269,7 +269,7 @@ impl Visit for Text {
 }
 
 impl tracing::Subscriber for Wiretap {
-    /// Returns `sometimes`, so that each event is checked: the set of enabled events changes.
+    /// Returns `sometimes`, so that each event is checked, since the set of enabled events changes.
     fn register_callsite(&self, _: &'static tracing::Metadata<'static>) -> Interest {
         Interest::sometimes()
     }

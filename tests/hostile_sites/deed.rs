@@ -14,11 +14,11 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
     Panics,
-    /// Panics with a payload whose drop panics with another such payload.
+    /// Panics with a payload whose drop panics with another payload of this kind.
     PanicsInDroppingThePanic,
     /// Calls all functions of the runtime that may be called anywhere.
     ReEnters,
-    /// Continues until other processes have completed a round of work.
+    /// Does not return before other processes have completed a round of work.
     TakesLong,
     /// Forgets the value that it was given.
     Forgets,
@@ -36,7 +36,7 @@ pub(crate) struct Hostile {
     host: OnceLock<Host>,
     /// A process that lives as long as the runtime.
     target: OnceLock<Pid>,
-    /// Another such process, which answers calls.
+    /// Another process that lives as long as the runtime, and that answers calls.
     answers: OnceLock<Address<Sleeper>>,
 }
 
@@ -80,7 +80,7 @@ impl Hostile {
         self.deed == Deed::ShutsDown
     }
 
-    /// Delays the deed until the code is armed again.
+    /// Prevents the deed until the code is armed again.
     pub(crate) fn disarm(&self) {
         self.is_armed.store(false, SeqCst);
     }
@@ -93,14 +93,15 @@ impl Hostile {
         self.struck.load(SeqCst) > 0
     }
 
-    /// Performs the deed, if armed. The runtime calls this.
+    /// Performs the deed, if the code is armed. The runtime calls this.
     pub(crate) fn strike(&self) {
         self.strike_with(());
     }
 
-    /// Like [`strike`](Self::strike), with the value that the code was given.
+    /// Like [`strike`](Self::strike), with the value that was given to the code.
     pub(crate) fn strike_with<T>(&self, given: T) {
-        // A second panic while the first unwinds would abort the program, even if the first is caught.
+        // A second panic while the first one unwinds would abort the program, even if the first one would have been
+        // caught.
         if thread::panicking() || !self.is_armed.swap(false, SeqCst) {
             return;
         }
@@ -183,7 +184,7 @@ fn slept(answer: Result<(), CallError>) {
     );
 }
 
-/// Checks that a process can be spawned, called, put to sleep and joined, unless the runtime shuts down.
+/// Checks that a process can be spawned, called and joined, and that its sleep ends, unless the runtime shuts down.
 fn others_go_on(host: Host) {
     let Ok(sleeper) = host.spawn(Sleeper).serve() else { return };
     slept(sleeper.sleep().timeout(PATIENCE).wait());

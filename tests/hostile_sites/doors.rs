@@ -1,9 +1,9 @@
 //! The functions and traits through which user code enters the runtime, and the guard around each.
 //!
-//! The list is checked against the source: a public function that takes a closure, a future, a stream, a hook or a
-//! trait object, and a public trait, must be listed here. So a new entry point must name the site where its code is
-//! called, and each site has a case. (Not detected: code that enters as a type parameter other than a closure, such as
-//! the `Drop` of a message. `ValueDrop` and `ReasonDrop` cover it.)
+//! The list is checked against the source. A public function that takes a closure, a future, a stream, a hook or a
+//! trait object must be listed here, and so must a public trait. So a new entry point must name the site where its code
+//! is called, and each site has a case. (Code that enters as a type parameter other than a closure, such as the `Drop`
+//! of a message, is not detected. `ValueDrop` and `ReasonDrop` cover it.)
 
 use postroom::__private::caught;
 use std::collections::BTreeSet;
@@ -12,10 +12,10 @@ use std::path::Path;
 
 /// The code runs in the caller of the function, to which its panic propagates.
 const CALLER: &str = "the caller";
-/// The code is generated, or the trait is sealed: the code runs in a step or where an address is used.
+/// The code is generated, or the trait is sealed. The code runs in a step, or where an address is used.
 const GENERATED: &str = "generated";
-/// Serde's code for the values of remote messages. The runtime never runs it; crates that implement a wire format do,
-/// under their own guard. In `postroom-cluster` that is `contain` in `codec/format.rs`, with tests beside it.
+/// Serde's code for the values of remote messages. The runtime never runs it. Crates that implement a wire format run
+/// it under their own guard, which in `postroom-cluster` is `contain` in `codec/format.rs`, with tests beside it.
 const CODEC: &str = "the codec";
 
 #[rustfmt::skip]
@@ -69,7 +69,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("supervision/elsewhere.rs trait Placement", &["ChildStart"]),
     ("supervision/elsewhere.rs elsewhere", &["ChildStart"]),
     ("routing/transport.rs trait Transport", &["Transport"]),
-    // User errors: displayed, and dropped as exit reasons.
+    // User errors, which are displayed, and dropped as exit reasons.
     ("call/command.rs fail", &["ReasonDrop", "Display"]),
     ("errors/starting.rs failed", &["ReasonDrop", "Display"]),
     ("supervision/elsewhere.rs failed", &["ReasonDrop", "Display"]),
@@ -81,7 +81,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("actor/send/replies.rs new", &[CALLER]),
     ("call/package.rs answer", &[CALLER]),
     ("call/package.rs answer_result", &[CALLER]),
-    // Functions that are meant for the threads of a cluster, and others that run their code in the caller.
+    // Functions that are meant for the threads of a cluster, and other functions that run their code in the caller.
     ("util/notifiers.rs run", &[CALLER]),
     ("errors/sending.rs map_failed", &[CALLER]),
     ("routing/remote_links.rs connect", &[CALLER]),
@@ -194,7 +194,7 @@ fn door_at(lines: &[&str]) -> Option<String> {
     let rest = public.strip_prefix("async ").unwrap_or(public).strip_prefix("fn ")?;
     let end = lines.iter().position(|line| line.ends_with('{') || line.ends_with(';') || line.ends_with('}'))?;
     let signature = lines[..=end].join(" ");
-    // The return type may be a future of the runtime itself.
+    // The return type does not count, since it may be a future of the runtime itself.
     let (taken, rest_of_it) = signature.split_once("->").unwrap_or((&signature, ""));
     let bounds = rest_of_it.split_once(" where ").map_or("", |(_, bounds)| bounds);
     let comes_in = [

@@ -303,7 +303,7 @@ impl Async {
 
 struct Item;
 
-/// Checks that a panicking start returns an error to the spawner and leaves nothing behind.
+/// Checks that a start that panics returns an error to the spawner and leaves nothing behind.
 fn started(hostile: &Hostile, host: Host, outcome: Result<Pid, SpawnError>) {
     match outcome {
         Ok(pid) => {
@@ -318,7 +318,8 @@ fn started(hostile: &Hostile, host: Host, outcome: Result<Pid, SpawnError>) {
     }
 }
 
-/// Checks that a process that panics exits with that panic, and that all processes bound to it are notified.
+/// Checks that a process that panics exits with that panic, and that the processes linked to it and monitoring it are
+/// notified.
 fn fails(hostile: &Hostile, host: Host, process: impl Process + Send, meet: impl FnOnce(Pid)) {
     let Ok(pid) = host.spawn_process(process).start() else { return };
     let heard = Log::new();
@@ -348,7 +349,8 @@ fn fails(hostile: &Hostile, host: Host, process: impl Process + Send, meet: impl
     listener.kill();
 }
 
-/// Kills the process unless the deed was a panic. Checks that it exited with a panic exactly if the deed was one.
+/// Kills the process unless the deed was a panic. Checks that the exit reason is a panic if, and only if, the deed was
+/// one.
 fn settle(hostile: &Hostile, pid: Pid, end: postroom::future::Ended) {
     if !hostile.panics() {
         eventually(|| hostile.has_struck());

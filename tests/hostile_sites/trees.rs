@@ -118,7 +118,7 @@ enum Part {
     Drop,
 }
 
-/// A key that performs its deed once and is equal to all others.
+/// A key that performs its deed once. It is equal to all other keys.
 #[derive(Clone)]
 struct Marked(Arc<Hostile>, Part);
 
@@ -151,7 +151,7 @@ impl Drop for Marked {
     }
 }
 
-/// A message that is cloned for each member except one.
+/// A message of which each member but one gets a clone.
 struct Copied(Arc<Hostile>);
 
 impl Clone for Copied {
@@ -161,8 +161,7 @@ impl Clone for Copied {
     }
 }
 
-/// Catches: a pool that hangs, or a message that is lost without being counted, because the key of another message
-/// panicked.
+/// Catches: a pool that hangs because a key panics, and a pool that then loses a message without counting it.
 fn strike_in_key(hostile: &Arc<Hostile>, part: Part) {
     let (dead, own) = (Log::new(), hostile.clone());
     let log = dead.clone();
@@ -180,7 +179,7 @@ fn strike_in_key(hostile: &Arc<Hostile>, part: Part) {
     if hostile.panics() && part != Part::Drop {
         assert_eq!((answer, dead.all()), (Err(CallError::Unhandled), vec![DeadLetterReason::Unhandled]));
     } else {
-        // Other effects of the deed may produce dead letters.
+        // The answer alone is checked, since other effects of the deed may produce dead letters.
         assert_eq!(answer, Ok(()));
     }
     hostile.disarm();

@@ -40,7 +40,7 @@ pub(crate) const CASES: &[Case] = &[
         let Ok(stream) = source.open().open() else { return };
         let (waker, mut stream) = (alarm(hostile), stream);
         let mut next = Box::pin(stream.next());
-        // The future is polled before the next message sends the reply.
+        // The future is polled before the next message makes the process send the reply.
         assert!(next.as_mut().poll(&mut task::Context::from_waker(&waker)).is_pending());
         let _sent = source.reply().send();
         eventually(|| hostile.has_struck());

@@ -1,17 +1,17 @@
-//! No two files need each other, directly or through others: a reader can read a file together with its imports, and
+//! No two files need each other, directly or through others. So a reader can read a file together with its imports, and
 //! stop there.
 //!
 //! A file needs the files that define the targets of its paths, wherever a path occurs: in `use`, in code, in a macro.
-//! A re-exported name belongs to the file that defines it, and a file needs the definition of a name that it
-//! re-exports only if it also uses the name. A method call requires no import, and does not count.
+//! A re-exported name belongs to the file that defines it. A file that re-exports a name needs that definition only if
+//! it also uses the name. A method call requires no import, and does not count.
 
 use crate::source::{File, cluster, console, macros, nats, runtime};
 use proc_macro2::{Delimiter, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The remaining circles, by crate; none may be added, and one that has been cut must be removed here.
+/// The remaining circles, by crate. None may be added, and a circle that has been cut must be removed here.
 ///
-/// The one in the runtime is a recursion of the definition: a process takes input and writes output, either of which
+/// The circle in the runtime follows from a recursive definition: a process takes input and writes output, and either
 /// may contain another process that replaces it (an upgrade).
 const LEFT: [(&str, &[&[&str]]); 5] = [
     (
@@ -87,7 +87,7 @@ fn circles(files: &[File]) -> Vec<Vec<&str>> {
 }
 
 impl Files<'_> {
-    /// Reads the tokens of a module.
+    /// Reads the tokens of a module into `content`.
     fn read(&self, tokens: &[TokenTree], module: &[String], content: &mut Content) {
         let mut at = 0;
         while at < tokens.len() {
@@ -138,7 +138,7 @@ impl Files<'_> {
         }
     }
 
-    /// Returns a path from the root, or `None` if it leads out of the crate or is not a path of modules.
+    /// Returns the path as seen from the root, or `None` if it leads out of the crate or is not a path of modules.
     fn absolute(&self, path: &[String], module: &[String]) -> Option<Absolute> {
         let (mut base, mut rest) = (module.to_vec(), path);
         match path.first()?.as_str() {
@@ -199,7 +199,7 @@ impl Files<'_> {
     }
 }
 
-/// Returns the groups of files that all need each other, ordered by the first file of each.
+/// Returns the groups of files that all need each other. The groups are ordered by their first file.
 fn components(needs: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
     let reach: Vec<BTreeSet<usize>> = (0..needs.len()).map(|from| reached(needs, from)).collect();
     let mut found: Vec<Vec<usize>> = Vec::new();

@@ -1,4 +1,4 @@
-//! Functions fit on a screen and nest at most five blocks, or are listed here with the reason why not.
+//! Functions fit on a screen and nest at most five blocks. The exceptions are listed here, each with its reason.
 
 use crate::source::{File, cluster, console, macros, nats, runtime};
 use proc_macro2::{Delimiter, Group, TokenTree};
@@ -80,7 +80,8 @@ fn search<'a>(path: &'a str, tokens: &[TokenTree], found: &mut Vec<Size<'a>>) {
     }
 }
 
-/// Returns the name, the place of the body and the body of a function that begins at `at`, unless it is only declared.
+/// Returns the function that begins at `at`: its name, the place of its body, and the body. Returns `None` if no
+/// function begins there, or if it is only declared.
 fn function(tokens: &[TokenTree], at: usize) -> Option<(String, usize, &Group)> {
     let (TokenTree::Ident(word), Some(TokenTree::Ident(name))) = (tokens.get(at)?, tokens.get(at + 1)) else {
         return None;
@@ -94,8 +95,8 @@ fn function(tokens: &[TokenTree], at: usize) -> Option<(String, usize, &Group)> 
     (word == "fn").then(|| (name.to_string(), end, body))
 }
 
-/// Returns the maximum nesting depth of blocks in these tokens. Braces of patterns and literals do not count, nor do
-/// functions within the function.
+/// Returns the maximum nesting depth of blocks in these tokens. The braces of patterns and literals do not count, nor
+/// do the blocks of inner functions.
 fn nested(tokens: &[TokenTree]) -> usize {
     let (mut at, mut deepest) = (0, 0);
     while at < tokens.len() {
@@ -109,8 +110,8 @@ fn nested(tokens: &[TokenTree]) -> usize {
     deepest
 }
 
-/// Returns whether the group is a block: braces that do not follow the path of a struct. A word with one capital letter
-/// at its start is taken for a type.
+/// Returns true if the group is a block, that is, if its braces do not follow the path of a struct. A word counts as a
+/// type if its first letter, but not its second, is a capital.
 fn is_block(tokens: &[TokenTree], at: usize, group: &Group) -> bool {
     let before = at.checked_sub(1).map(|before| &tokens[before]);
     let is_struct = match before {

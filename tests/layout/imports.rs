@@ -1,10 +1,10 @@
-//! Imports between the folders of a crate run downward. A folder of `runtime/src` imports only from folders above it
-//! in the table of `ARCHITECTURE.md`, which lists them from the bottom up; a folder of another crate only from those
-//! listed before it here. So there is no cycle among folders either.
+//! Imports between the folders of a crate run downward. A folder of `runtime/src` imports only from folders above it in
+//! the table of `ARCHITECTURE.md`, which lists them from the bottom up. A folder of another crate imports only from the
+//! folders listed before it in this file. So there is no cycle among folders either.
 //!
 //! A path counts as an import wherever it occurs: in `use`, in code, or in the arguments of a macro. A name that a
-//! folder's `mod.rs` exports counts as that folder's; a name that the crate exports counts as that of its defining
-//! file.
+//! folder's `mod.rs` exports counts as an item of that folder. A name that the crate exports counts as an item of the
+//! file that defines it.
 
 use crate::source::{File, cluster, console, macros, nats, runtime};
 use proc_macro2::{Delimiter, TokenTree};
@@ -152,12 +152,12 @@ fn root<'a>(files: impl IntoIterator<Item = &'a File>) -> Option<&'a File> {
     files.into_iter().find(|file| file.path == "lib.rs")
 }
 
-/// Returns the folder of a file in the order. The parts of a file, in a folder of its name, belong to the file's
-/// folder.
+/// Returns the folder whose place in the order the file has. A file's sub-modules, in a folder of the same name, belong
+/// to the folder of that file.
 fn place<'a>(file: &'a File, rank: &BTreeMap<&'a str, usize>) -> &'a str {
     let mut folder = file.folder();
     while !rank.contains_key(folder) {
-        // The parts of a file in the root folder.
+        // The file is a sub-module of a file in the root folder.
         if let Some((root, _)) = rank.get_key_value(&*format!("{folder}.rs")) {
             return root;
         }
@@ -190,7 +190,7 @@ fn resolve<'a>(path: &[String], modules: &Modules<'a>, exported: &BTreeMap<Strin
     })
 }
 
-/// Returns all paths of a file that start with `crate`, `self`, `super` or one of its child modules.
+/// Returns all paths in a file that start with `crate`, `self`, `super` or a child module of the file.
 fn paths(file: &File, modules: &Modules<'_>) -> Vec<Absolute> {
     let module: Absolute = file.module().iter().map(ToString::to_string).collect();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The single access to the machine: time, threads and randomness come only from `env` and `sync.rs`, so that a
+//! There is only one door to the machine: time, threads and randomness come only from `env` and `sync.rs`, so that a
 //! simulator can replace them there.
 
 use crate::source::{File, runtime};
@@ -7,7 +7,7 @@ use proc_macro2::TokenTree;
 /// Paths that access the machine, and the files that may use them.
 const DOORS: [(&str, &[&str]); 12] = [
     ("Instant::now", &["env/clock.rs"]),
-    // `Instant::elapsed` reads the clock; the simulation files listed here read a clock of their own.
+    // `Instant::elapsed` reads the clock. The simulation files listed here have a clock of their own.
     ("elapsed", &["simulation/campaign.rs", "simulation/run.rs", "simulation/simulator.rs", "simulation/sim.rs"]),
     ("SystemTime", &[]),
     ("RandomState", &["env/chance.rs"]),
@@ -20,7 +20,7 @@ const DOORS: [(&str, &[&str]); 12] = [
     ("thread::Builder", &["sync.rs"]),
     ("thread::park", &["sync.rs"]),
     ("thread::park_timeout", &["sync.rs"]),
-    // This one is used in a test-only build.
+    // `sync/chaos.rs` is only part of a build for tests.
     ("thread::sleep", &["sync/chaos.rs"]),
 ];
 

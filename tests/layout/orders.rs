@@ -5,8 +5,9 @@
 use crate::source::{File, runtime};
 use proc_macro2::{Delimiter, TokenTree};
 
-/// The calls that may follow a fence instead of such an access. Each row has the file, the name that is called, and the
-/// function that this name refers to or that it calls: its file, its name, and a word that its body must contain.
+/// The calls that may follow a fence instead of such an access. A row names the file of the call and the name that is
+/// called, then a function to which the call leads, directly or through others: its file, its name, and a word that its
+/// body must contain.
 const IN_ORDER: [(&str, &str, &str, &str, &str); 7] = [
     ("mailbox/lanes.rs", "claim", "mailbox/lanes.rs", "claim", "SeqCst"),
     ("time/next_due.rs", "load", "env/clock.rs", "load", "SeqCst"),
@@ -20,7 +21,8 @@ const IN_ORDER: [(&str, &str, &str, &str, &str); 7] = [
 /// Orderings that exclude an access from the total order.
 const WEAKER: [&str; 4] = ["Relaxed", "Acquire", "Release", "AcqRel"];
 
-/// The name of the hardware barrier. If it follows, the access needs no order.
+/// The name of the hardware barrier. A fence that it follows, in one of the next two statements, needs no sequentially
+/// consistent access.
 const BARRIER: &str = "checked_light_barrier";
 
 #[test]
@@ -36,7 +38,7 @@ fn a_fence_for_models_stands_before_an_access_in_order() {
     }
 }
 
-/// Returns the number of fences, and those that no sequentially consistent access follows.
+/// Returns the number of fences, and the statements after those that no sequentially consistent access follows.
 fn check(files: &[File]) -> (usize, Vec<String>) {
     let (mut found, mut wrong) = (0, Vec::new());
     for file in files.iter().filter(|file| file.path != "sync.rs") {
@@ -56,7 +58,7 @@ fn check(files: &[File]) -> (usize, Vec<String>) {
     (found, wrong)
 }
 
-/// Visits the tokens that follow each fence in its block.
+/// Visits each fence, with the tokens that follow it in its block.
 fn search(tokens: &[TokenTree], visit: &mut impl FnMut(&[TokenTree])) {
     for (at, token) in tokens.iter().enumerate() {
         if let TokenTree::Group(group) = token {
@@ -72,7 +74,8 @@ fn search(tokens: &[TokenTree], visit: &mut impl FnMut(&[TokenTree])) {
     }
 }
 
-/// Returns the end of the first `count` statements: after a semicolon, or after braces that nothing continues.
+/// Returns the position after the first `count` statements. A statement ends with a semicolon, or with braces that
+/// nothing continues.
 fn end(tokens: &[TokenTree], count: usize) -> usize {
     let is_sign = |token: &TokenTree, signs: &str| match token {
         TokenTree::Punct(punct) => signs.contains(punct.as_char()),

@@ -1,4 +1,4 @@
-//! `ARCHITECTURE.md` and the tables that it links to name only existing files and functions, and list all statics and
+//! `ARCHITECTURE.md` and the tables that it links to name only files and functions that exist, and list all statics and
 //! all traits that are used as `dyn`.
 
 use crate::source::{File, cluster, console, macros, nats, runtime};
@@ -15,7 +15,7 @@ fn document(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the texts between backticks, with line breaks as spaces, except in fenced blocks.
+/// Returns the texts between backticks, except in fenced blocks. Line breaks become spaces.
 fn quoted(text: &str) -> Vec<String> {
     let prose: Vec<_> = text.split("```").step_by(2).collect();
     let words = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -57,7 +57,7 @@ fn the_files_and_functions_that_are_named_exist() {
     assert!(wrong.is_empty(), "{ARCHITECTURE} or {TABLES} names what does not exist: {wrong:#?}");
 }
 
-/// Returns whether the file defines that function, type or method (`Type::method`).
+/// Returns true if the file defines a function, a type or a method (`Type::method`) of this name.
 fn defines(file: &File, name: &str) -> bool {
     let name = name.rsplit("::").next().unwrap_or(name);
     let mut found = false;
@@ -153,8 +153,8 @@ fn all_traits_that_are_used_as_dyn_are_listed_where_they_are_defined() {
     assert!(wrong.is_empty(), "used as `dyn`, and not in the table of {TABLES}: {wrong:#?}");
 }
 
-/// The files whose statics may be outside of the world: memory, which all worlds may share, resources that exist once
-/// per machine, and constants.
+/// The files whose statics need not be part of a world. They hold memory that all worlds may share, resources that
+/// exist once per machine, and constants.
 const OF_THE_MACHINE: &[&str] = &[
     "actor/tasks/waker.rs",
     "api/interrupt.rs",
@@ -223,7 +223,8 @@ fn follows_quote(tokens: &[TokenTree], at: usize) -> bool {
     matches!(at.checked_sub(1).and_then(|at| tokens.get(at)), Some(TokenTree::Punct(quote)) if quote.as_char() == '\'')
 }
 
-/// Visits the words after `trait` and `dyn`, at any depth; of a path, the last word.
+/// Visits the word after each `trait` and `dyn`, at any depth. If a path follows instead of a word, its last word
+/// counts.
 fn last_words(tokens: &[TokenTree], visit: &mut impl FnMut(&str, &str)) {
     for (at, token) in tokens.iter().enumerate() {
         match token {
@@ -233,7 +234,7 @@ fn last_words(tokens: &[TokenTree], visit: &mut impl FnMut(&str, &str)) {
                     TokenTree::Punct(colon) if colon.as_char() == ':' => Some(None),
                     _ => None,
                 });
-                // A bound follows the name of a trait that is being defined.
+                // If a trait is being defined, its name comes first and the words after it belong to bounds.
                 let words: Vec<_> = path.flatten().collect();
                 let word = if first == "trait" { words.first() } else { words.last() };
                 word.into_iter().for_each(|word| visit(&first.to_string(), word));

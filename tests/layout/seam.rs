@@ -1,5 +1,5 @@
-//! The items of the cluster's crate that an engine in a separate crate uses: few enough to see at a glance what a
-//! change to the cluster can break, and what another engine would need.
+//! The items of the cluster's crate that an engine in a separate crate uses. They are so few that one can see at a
+//! glance what a change to the cluster can break, and what another engine would need.
 
 use crate::imports::path;
 use crate::source::{File, nats};
@@ -45,7 +45,7 @@ const SEAM: [&str; 35] = [
     "store::StoreError",
 ];
 
-/// The limit on the number of these items: more would be a sign that the border is in the wrong place.
+/// The limit on the number of these items. More would be a sign that the border is in the wrong place.
 const MOST: usize = 40;
 
 #[test]
@@ -57,7 +57,7 @@ fn the_engine_on_nats_uses_few_items_of_the_cluster() {
     assert!(more.is_empty() && less.is_empty(), "not listed: {more:#?}; listed, and not used: {less:#?}");
 }
 
-/// Returns the items of `postroom_cluster` that the files use, each with its path there.
+/// Returns the items of `postroom_cluster` that the files use, each as a path within that crate.
 fn used(files: &[File]) -> BTreeSet<String> {
     let mut paths = Vec::new();
     files.iter().for_each(|file| search(&file.tokens, &mut paths));

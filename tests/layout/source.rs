@@ -6,14 +6,14 @@ use std::path::Path;
 
 /// A file of a crate's `src`.
 pub(crate) struct File {
-    /// The path relative to that folder.
+    /// The path relative to `src`.
     pub(crate) path: String,
     /// The tokens outside of comments and of items under `#[cfg(test)]`.
     pub(crate) tokens: Vec<TokenTree>,
 }
 
 impl File {
-    /// Parses `text`.
+    /// Reads the tokens of `text`.
     pub(crate) fn new(path: &str, text: &str) -> Self {
         let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{path} is not Rust: {error}"));
         Self { path: path.to_string(), tokens: without_tests(tokens) }
@@ -65,7 +65,8 @@ fn without_what_tests_use((mut files, tests): (Vec<File>, Vec<String>)) -> Vec<F
     files
 }
 
-/// Returns the files of a folder, and the modules that are compiled only for tests.
+/// Returns the files of a folder, and the modules that are compiled only for tests. Panics if there are fewer than
+/// `at_least` files.
 fn files(folder: &str, at_least: usize) -> (Vec<File>, Vec<String>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let (mut files, mut tests) = (Vec::new(), Vec::new());

@@ -76,7 +76,7 @@ fn a_letter_of_two_protocols_is_found() {
     assert_eq!(of("//! B1 begins; A3 ends"), [('A', vec!["one", "two"])]);
 }
 
-/// Returns the letters that several of these texts use for steps, with the names of those texts.
+/// Returns the letters that more than one of these texts uses for its own steps, with the names of those texts.
 fn shared_letters<'a>(texts: impl Iterator<Item = (&'a str, String)>) -> Vec<(char, Vec<&'a str>)> {
     let mut letters: BTreeMap<char, BTreeSet<&str>> = BTreeMap::new();
     for (protocol, text) in texts {
@@ -95,7 +95,8 @@ fn citations_are_read_with_and_without_a_protocol() {
     assert_eq!(steps(text), [own("S1"), (Some("sleep".into()), "P2".into()), own("C3")]);
 }
 
-/// Returns the steps that the comments of `text` name, each with the name of its protocol, if there is one.
+/// Returns the steps that the comments of `text` name. Each comes with the name of its protocol, if the comment gives
+/// one.
 fn steps(text: &str) -> Vec<(Option<String>, String)> {
     let comments = text.lines().filter_map(|line| line.split_once("//")).filter(|(code, _)| !code.contains('"'));
     let words = comments.flat_map(|(_, comment)| comment.split(|c: char| !(c.is_alphanumeric() || "_:`".contains(c))));

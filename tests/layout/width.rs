@@ -39,7 +39,8 @@ fn too_long(text: &str) -> impl Iterator<Item = usize> {
     text.lines().enumerate().filter(move |(_, line)| is_long(line)).map(|(number, _)| number + 1)
 }
 
-/// Visits all Rust files and documents of a folder, which excludes the compiler output of cases in `ui`.
+/// Visits all Rust files and documents below a folder. The compiler output of the cases in `ui` is neither, and is not
+/// visited.
 fn walk(folder: &Path, visit: &mut impl FnMut(&Path, &str)) {
     for entry in fs::read_dir(folder).expect("a folder of Rust files") {
         let path = entry.expect("its entries can be read").path();

@@ -4,31 +4,31 @@ use postroom::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// How a message is sent, which determines what can become of it.
+/// How a message is sent. This determines what can become of it.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
     /// Sent: the message is handled, returned to its sender, or becomes a dead letter.
     Sent,
     /// Called: like `Sent`, but a refused or abandoned message is not returned.
     Called,
-    /// Sent later: like `Sent`, or withdrawn when its timer is cancelled.
+    /// Sent later: like `Sent`, or the message is withdrawn when its timer is cancelled.
     Later,
-    /// Broadcast, repeated, or sent by a future: copies for dead receivers are dropped, and so is a message that a
-    /// process is waiting to send when it exits.
+    /// Broadcast, repeated, or sent by a future. Copies for dead receivers are dropped. So is a message that a process
+    /// is waiting to send when it exits.
     Copied,
 }
 
 /// A counter for each [`Way`].
 pub type Each = [AtomicU64; 4];
 
-/// The number of messages by their end.
+/// The numbers of messages, by what became of them.
 #[derive(Debug, Default)]
 pub struct Books {
     pub made: Each,
     pub handled: Each,
     pub refused: Each,
     pub dead: Each,
-    /// Messages that were dropped without any of these ends.
+    /// Messages that were dropped without being counted in one of the fields above.
     pub vanished: Each,
     /// Messages that were withdrawn with their timers.
     pub withdrawn: AtomicU64,
@@ -38,7 +38,7 @@ pub struct Books {
     pub answered: AtomicU64,
     /// Dead letters of any type, counted by the hook.
     pub letters: AtomicU64,
-    /// The number of deeds, by kind.
+    /// The number of random acts that processes have performed.
     pub deeds: AtomicU64,
     pub restarts: AtomicU64,
     pub upgrades: AtomicU64,
@@ -48,7 +48,7 @@ pub fn add(count: &AtomicU64) {
     count.fetch_add(1, SeqCst);
 }
 
-/// The part of each message that counts its end.
+/// The part of each message that counts what becomes of the message.
 #[derive(Debug)]
 pub struct Parcel {
     books: Arc<Books>,
@@ -116,7 +116,7 @@ impl Books {
         }
     }
 
-    /// Returns the number of messages that have not ended.
+    /// Returns the number of messages that are not accounted for yet.
     pub fn underway(&self) -> i64 {
         let sum = |each: &Each| each.iter().map(|count| count.load(SeqCst) as i64).sum::<i64>();
         sum(&self.made) - sum(&self.handled) - sum(&self.refused) - sum(&self.dead) - sum(&self.vanished)

@@ -35,8 +35,8 @@ impl Citizen {
         let other = world.someone(&mut dice);
         match dice.roll(24) {
             0..2 => ctx.call(world.ask(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer)),
-            // A permanent process does not do this, since it keeps the timer of a deadline until it is due, answered or
-            // not.
+            // A permanent process does not do this. It would keep the timer for the deadline until the timer is due,
+            // even if the call were answered.
             2 if !self.own.lasts => {
                 ctx.call(world.ask_long(other, &mut dice)).then(|this, answer, _| this.world.answered(&answer))
             }
@@ -103,7 +103,7 @@ impl Citizen {
         1
     }
 
-    /// Answers later, or never.
+    /// Sends the reply later, or never.
     #[message]
     pub fn keep(&mut self, deed: Deed, reply: Reply<u64>) {
         deed.parcel.handled();
@@ -123,7 +123,7 @@ impl Citizen {
         let dice = &mut deed.dice;
         ctx.sleep(dice.short()).await;
         if !self.world.is_over() && dice.roll(4) == 0 {
-            // The command is answered late, never, or at the end of the test.
+            // The command is answered late, or only at the end of the round.
             let _answer = ctx.perform(Later).await;
         }
         if !self.world.is_over() {
@@ -168,7 +168,7 @@ pub fn part(world: &World, me: Pid, own: &mut Own) {
     world.permanent.get().into_iter().flatten().for_each(|permanent| _ = permanent.unlink());
 }
 
-/// The upgraded form of a citizen: it handles deeds only.
+/// The upgraded form of a citizen. It handles only deeds.
 #[process(on_error = "end")]
 pub struct Veteran {
     pub world: Arc<World>,

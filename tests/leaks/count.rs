@@ -21,7 +21,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Counts, and inspects each live process.
+    /// Counts the resources, and inspects each live process.
     pub fn of(world: &World) -> Self {
         let bindings =
             world.host.processes().into_iter().filter_map(|info| Some((info.pid, info.pid.bindings().wait()?)));
@@ -72,7 +72,7 @@ impl Count {
         check("live processes", all.processes.live as usize, 10);
         check("processes found", self.processes.len(), 10);
         check("slots that are not free", all.program.slots, 10);
-        // From here on each name has an address, which lives as long as the host.
+        // From here on each name has an address. These addresses live as long as the host.
         let by_name = (0..NAMES).filter_map(|name| host.named_address::<Citizen>(format!("name-{name}")).ok());
         let by_name: BTreeSet<Pid> = by_name.map(Address::pid).collect();
         let names: Vec<Pid> = (0..NAMES).filter_map(|name| host.whereis(&format!("name-{name}"))).collect();
@@ -125,17 +125,17 @@ impl Count {
         leaks
     }
 
-    /// Returns whether no process has a binding or a registration.
+    /// Returns true if no process has a link or a registration.
     pub fn is_bare(&self) -> bool {
         let DirectoryStatistics { names, members, watchers, subscribers, memberships, groups, topics, .. } =
             self.statistics.directory;
-        // A supervisor monitors its child.
+        // Monitors are left out, since a supervisor monitors its child.
         [names, members, watchers, subscribers, memberships, groups, topics] == [0; 7]
             && self.sum(|bound| &bound.links) == 0
     }
 }
 
-/// Checks that each message has had one end, and that no message was dropped that should have been returned.
+/// Checks that each message was accounted for once, and that no message was dropped that should have been returned.
 pub fn balance(books: &Books, statistics: &Statistics) {
     let count = |count: &AtomicU64| count.load(SeqCst);
     println!("messages:      sent    called     later    copied");

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// The maximum number of trees at a time, including the permanent one, which is the first.
+/// The maximum number of trees at a time. The permanent tree counts, and is the first.
 const TREES: usize = 5;
 /// The maximum number of pools at a time.
 const POOLS: usize = 4;
@@ -177,7 +177,7 @@ pub fn drive(world: &Arc<World>, mut dice: Dice) {
             35 => drop(pid.bindings()),
             36 => world.alive.store(world.host.statistics().processes.live, SeqCst),
             38 => {
-                // A mailbox has a slot, and can also be a member. Messages that it drops are not counted as dead
+                // A mailbox has a slot, and can be a member, too. The messages that it drops do not count as dead
                 // letters.
                 let Ok(mut mailbox) = Mailbox::new() else { continue };
                 let room = world.host.group(format!("room-{}", dice.roll(ROOMS)));

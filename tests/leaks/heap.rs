@@ -3,11 +3,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// The system's allocator, with a count of bytes.
+/// The system's allocator, together with a count of bytes.
 struct Counting;
 
-/// The bytes in small blocks; in large blocks (the runtime's regions, which are never freed, and long lists); and in
-/// blocks of the sizes that the runtime recycles within bounds.
+/// Three counts of bytes: in small blocks; in large blocks (the runtime's regions, which are never freed, and long
+/// lists); and in blocks of the sizes that the runtime recycles within bounds.
 pub static BYTES: [AtomicI64; 3] = [AtomicI64::new(0), AtomicI64::new(0), AtomicI64::new(0)];
 /// The minimum size of a large block: that of a region of the runtime.
 const LARGE: usize = 256 << 10;
@@ -23,7 +23,7 @@ fn count(layout: &Layout) -> &'static AtomicI64 {
 #[global_allocator]
 static HEAP: Counting = Counting;
 
-// SAFETY: each function is that of the system's allocator, with a count beside it.
+// SAFETY: each function calls that of the system's allocator, and only counts beside it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(&layout).fetch_add(layout.size() as i64, Relaxed);
@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Returns two byte counts: those in small blocks, recycled blocks included, and those in large blocks.
+/// Returns two counts of bytes: in small blocks, including recycled ones, and in large blocks.
 pub fn heap() -> [i64; 2] {
     let [small, large, recycled] = BYTES.each_ref().map(|bytes| bytes.load(Relaxed));
     [small + recycled, large]

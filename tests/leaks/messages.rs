@@ -5,7 +5,7 @@ use postroom::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A time that is longer than any test: a wait of this length ends for another reason, or has leaked.
+/// A time that is longer than any test. A wait of this length ends for another reason, or it has leaked.
 pub const LONG: Duration = Duration::from_secs(3600);
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -37,7 +37,7 @@ impl Dice {
     }
 }
 
-/// A request to act at random; `left` generations of such requests follow.
+/// A request to act at random, followed by `left` more generations of such requests.
 #[derive(Debug)]
 pub struct Deed {
     pub left: u32,
@@ -49,7 +49,7 @@ pub struct Deed {
 #[derive(Clone, Debug)]
 pub struct Tick(pub Parcel);
 
-/// A command that is answered late, or never.
+/// A command that is answered late, perhaps only when its completion is dropped.
 pub struct Later;
 
 impl Command for Later {
@@ -62,7 +62,7 @@ pub type Stash = Arc<Mutex<Vec<Completion<u64>>>>;
 /// The maximum number of commands that wait for their answers.
 const STASHED: usize = 16;
 
-/// Handles [`Later`]: stores the command, and answers the oldest one if there are too many.
+/// Handles [`Later`]. Stores the command, and answers the oldest one if too many are stored.
 pub fn put_off(stash: &Stash, completion: Completion<u64>) {
     let first = {
         let mut stash = lock(stash);

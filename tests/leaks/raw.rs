@@ -92,7 +92,8 @@ impl Process for Raw {
                     let _answered = package.answer(|_: Part| part(world, me, own));
                 }
                 Event::Message(package) => {
-                    // A message that the process does not understand is dropped, and so becomes a dead letter.
+                    // If the process does not understand the message, the message is dropped, and so becomes a dead
+                    // letter.
                     let _known = package.answer(|ask: CitizenAsk| {
                         ask.deed.parcel.handled();
                         1_u64

@@ -23,16 +23,17 @@ pub const NAMES: u64 = 24;
 pub const ROOMS: u64 = 8;
 /// The number of topics.
 pub const TOPICS: u64 = 4;
-/// The maximum number of timers of delayed and of repeated messages that are kept to be cancelled.
+/// The maximum number of timers that are kept so that they can be cancelled. The limit holds separately for delayed and
+/// for repeated messages.
 const TIMERS: usize = 64;
 
 /// The state that all processes and threads share.
 pub struct World {
     pub host: Host,
     pub books: Arc<Books>,
-    /// Whether all participants should stop acting.
+    /// Whether all participants should stop performing acts.
     pub over: AtomicBool,
-    /// A recent count of live processes.
+    /// The number of live processes, as of a recent count.
     pub alive: AtomicU64,
     /// PIDs of live, exiting and dead processes, and aliases.
     places: [Mutex<Pid>; PLACES as usize],
@@ -45,7 +46,7 @@ pub struct World {
     pub stash: Stash,
 }
 
-/// The way in which a process decides to end.
+/// How a process decides to end.
 pub enum End {
     Stop,
     Fail,
@@ -57,7 +58,7 @@ pub enum End {
 pub struct Own {
     /// Whether the process never exits by itself.
     pub permanent: bool,
-    /// Whether the process may outlive all others, in which case it must not wait for anything that takes a long time.
+    /// Whether the process may outlive all others. If so, it must not wait for anything that takes a long time.
     pub lasts: bool,
     pub monitors: Vec<Monitor>,
 }
@@ -142,8 +143,8 @@ impl World {
             .timeout(Duration::from_micros(200 + dice.roll(20_000)))
     }
 
-    /// Like [`ask`](Self::ask), practically without a deadline: the call ends when the callee answers or either
-    /// process exits.
+    /// Like [`ask`](Self::ask), but practically without a deadline. The call ends when the callee answers, or when
+    /// either process exits.
     pub fn ask_long(&self, to: Pid, dice: &mut Dice) -> Ask {
         self.ask(to, dice).timeout(LONG)
     }
@@ -304,7 +305,7 @@ impl World {
         let (name, room) = (Self::name(dice), format!("room-{}", dice.roll(ROOMS)));
         let room = self.host.group(room);
         let topic = self.host.topic::<Tick>(format!("topic-{}", dice.roll(TOPICS)));
-        // Refusals are ignored: the other process may have exited, or be this one.
+        // Refusals are ignored, since the other process may have exited, or may be this one.
         match dice.roll(if own.permanent { 100 } else { 112 }) {
             0..10 => _ = other.link(),
             10..16 => _ = other.unlink(),

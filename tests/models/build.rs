@@ -1,5 +1,5 @@
-//! Sets `cfg(loom)` for this package alone. Under it, production modules leave out what holds only for the real atomics
-//! (their sizes).
+//! Sets `cfg(loom)` for this package alone. Under it, production modules leave out checks that hold only for the real
+//! atomics (of their sizes).
 
 fn main() {
     println!("cargo::rustc-cfg=loom");

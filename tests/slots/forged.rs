@@ -26,7 +26,7 @@ impl Victim {
     }
 }
 
-/// A process that links to and monitors another process, and logs the results.
+/// A process that links to another process and monitors it, and logs the results.
 #[process]
 struct Binds {
     log: Log<String>,
@@ -58,9 +58,9 @@ impl Binds {
 
 /// Returns PIDs that differ from `pid` in the host or in the node.
 fn forged(pid: Pid, other_host: u16) -> Vec<Pid> {
-    // The hosts are another existing one, one that never existed, and that of code without a host; then another node.
-    // (Any other number may belong to another test's runtime, which may have been shut down: that causes a different
-    // error.)
+    // The hosts are another existing one, one that never existed, and that of code without a host. The last PID has
+    // another node instead. (Any other host number may belong to another test's runtime. If that runtime has been shut
+    // down, there is a different error.)
     let hosts = [other_host, 40_000, u16::MAX].into_iter().filter(|host| *host != pid.host_number());
     let mut forged: Vec<Pid> = hosts.map(|host| altered(pid, |parts| parts[1] = host.into())).collect();
     forged.push(altered(pid, |parts| parts[0] ^= 1));
@@ -176,7 +176,7 @@ fn the_pid_of_a_mailbox_with_another_host_or_node_is_no_mailbox() {
     });
 }
 
-/// Catches: routing by the slot instead of the node: a live process here has the same slot and generation.
+/// Catches: routing by the slot instead of the node, although a live process here has the same slot and generation.
 #[test]
 fn a_message_to_another_node_goes_there_although_a_process_here_has_the_slot() {
     struct Engine(Log<Pid>);

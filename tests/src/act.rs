@@ -10,7 +10,7 @@ use postroom::{InitError, Payloads, Pid, ProcessError, Runtime};
 type Init = Box<dyn FnOnce(&mut InitContext<'_>) -> Result<(), InitError> + Send>;
 type Step = Box<dyn FnMut(&mut Events<'_>, &mut StepOutput<'_>) -> Result<(), ProcessError> + Send>;
 
-/// A hand-written process made of closures; see [`act`].
+/// A hand-written process that is made of closures; see [`act`].
 pub struct Act {
     init: Option<Init>,
     step: Step,
@@ -33,7 +33,7 @@ pub fn idle_for_ever() -> Act {
     })
 }
 
-/// Spawns `count` processes that count the messages that they receive in one shared counter.
+/// Spawns `count` processes. One shared counter counts the messages that they receive.
 pub fn listeners(runtime: &Runtime, count: usize) -> (Vec<Pid>, Arc<AtomicU64>) {
     let heard = Arc::new(AtomicU64::new(0));
     let spawn = |_| {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-/// A limit far above the duration of any step, so that a wait that hangs fails the test.
+/// A limit far above the duration of any step. It turns a wait that hangs into a failed test.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Panics with a payload whose drop panics in turn, `depth` levels deep.
@@ -34,7 +34,7 @@ impl Drop for Payload {
     }
 }
 
-/// A value whose drop panics; it counts its drops.
+/// A value whose drop panics. It counts its drops.
 #[derive(Debug)]
 pub struct Bomb {
     pub depth: usize,
@@ -110,7 +110,7 @@ pub fn with_runtime(body: impl FnOnce(&Runtime) + Send + 'static) {
     });
 }
 
-/// Like [`with_runtime`], but with one worker, without stall detection, and without the check [`unharmed`].
+/// Like [`with_runtime`], but with one worker, without stall detection, and without the check by [`unharmed`].
 pub fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     watched(move || {
         let runtime =
@@ -121,7 +121,7 @@ pub fn with_one_worker(body: impl FnOnce(&Runtime) + Send + 'static) {
     });
 }
 
-/// Checks that both workers still run processes: two bystanders, each in a step, wait for each other.
+/// Checks that both workers still run processes. Two bystanders wait for each other, each in a step.
 pub fn unharmed(runtime: &Runtime) {
     let steps = Arc::new(AtomicUsize::new(0));
     let meet = |_| {

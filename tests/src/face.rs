@@ -1,7 +1,7 @@
 //! Helpers of the tests of the public API.
 //!
-//! No test result depends on timing: a test waits for exactly the event that it needs, and the time limit only turns
-//! a hang into a failure.
+//! No test result depends on timing. A test waits for exactly the event that it needs, and the time limit only turns a
+//! hang into a failure.
 
 use crate::within;
 use postroom::inspect::DeadLetterReason;
@@ -18,8 +18,8 @@ pub fn watched<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> 
     within(Duration::from_secs(60), body)
 }
 
-/// Returns a builder with two workers, and a short shutdown deadline in case a test fails. Calls may take an
-/// hour: five seconds can pass on a busy machine, and a test that hangs is ended in any case.
+/// Returns a builder with two workers, and with a short shutdown deadline in case a test fails. Calls may take an hour,
+/// since more than the default of five seconds can pass on a busy machine, and a test that hangs is ended anyway.
 pub fn builder() -> Builder {
     Runtime::builder().workers(2).call_timeout(Duration::from_secs(3600)).shutdown_deadline(Duration::from_secs(10))
 }
@@ -39,7 +39,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A way to end a process, and the exit reason that results.
+/// A way to end a process, and the exit reason that the process then has.
 pub type End<To, Out = bool> = (fn(To) -> Out, ExitReason);
 
 /// An ordered log of events, which any thread can append to.
@@ -198,8 +198,8 @@ pub fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Polls `condition` every millisecond until it holds, for changes that no event announces. The caller must set a
-/// time limit.
+/// Polls `condition` every millisecond until it holds. This is for changes that no event announces. The caller must set
+/// a time limit.
 pub fn until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         thread::sleep(Duration::from_millis(1));

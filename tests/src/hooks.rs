@@ -18,7 +18,7 @@ pub struct HookRecord {
     pub undone: HashMap<Pid, u32>,
     /// The number of exits of each process, and the reason of the first.
     pub completed: HashMap<Pid, (u32, ExitReason)>,
-    /// The number of processes that were started and have been neither undone nor completed.
+    /// The number of processes that have been started, and neither undone nor completed.
     pub alive: usize,
     /// The maximum of `alive`.
     pub most: usize,

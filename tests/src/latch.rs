@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A latch, which stays open once it has been opened.
+/// A latch. It stays open once it has been opened.
 #[derive(Clone, Debug, Default)]
 pub struct Latch(Arc<(Mutex<bool>, Condvar)>);
 

@@ -1,7 +1,7 @@
 //! The log lines of the runtime, for tests that check them. The subscriber is global, so all tests of a binary share
 //! it.
 //!
-//! Every event of the runtime is also written as JSON and parsed again: no field may occur twice, or have a name that
+//! Every event of the runtime is also written as JSON and parsed again. No field may occur twice, or have a name that
 //! the format itself uses, such as `message` for the text of the event.
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -32,8 +32,8 @@ fn install() {
     });
 }
 
-/// Returns the warnings and errors since the first call that contain `text`, each with its level, its target and its
-/// fields. A PID as `text` selects the lines of one test.
+/// Returns the warnings and errors since the first call that contain `text`. Each has its level, its target and its
+/// fields. If `text` is a PID, it selects the lines of one test.
 ///
 /// # Panics
 /// If another subscriber has been set, or if an event of the runtime is not valid JSON or repeats a name.

@@ -1,4 +1,4 @@
-//! A process that links with others, monitors them and exits on request; it reports their exits.
+//! A process that links with others, monitors them and exits, all on request. It reports the exits of those processes.
 
 use crate::face::Gate;
 use postroom::Monitor;
@@ -84,7 +84,7 @@ impl Reports {
         std::iter::from_fn(|| Some(self.next())).take_while(|report| !matches!(report, Report::Word(_))).collect()
     }
 
-    /// Returns the reports that have arrived and have not been read, without waiting.
+    /// Returns the reports that have arrived but have not been read, without waiting.
     pub fn so_far(&self) -> Vec<Report> {
         self.0.try_iter().collect()
     }
@@ -158,8 +158,8 @@ impl Partner {
         others.into_iter().try_for_each(Pid::link)
     }
 
-    /// Links with `other` (`true`) or unlinks from it (`false`) for each item of `links`, and yields to other threads
-    /// before each.
+    /// Goes through `links`. For each item it first yields to other threads, and then links with `other` (`true`) or
+    /// unlinks from it (`false`).
     #[message]
     pub fn waver(&mut self, other: Pid, links: Vec<bool>) -> Result<(), TopologyError> {
         links.into_iter().try_for_each(|link| {
@@ -180,7 +180,7 @@ impl Partner {
         monitor.demonitor()
     }
 
-    /// Traps exits from now on, or stops doing so.
+    /// Traps exits from now on, or stops trapping them.
     #[message]
     pub fn trap(&mut self, ctx: &mut Context<Self>, traps: bool) {
         ctx.trap_exits(traps);
@@ -342,7 +342,7 @@ impl Trapper {
         other.link()
     }
 
-    /// Traps exits from now on, or stops doing so.
+    /// Traps exits from now on, or stops trapping them.
     #[message]
     pub fn trap(&mut self, ctx: &mut Context<Self>, traps: bool) {
         ctx.trap_exits(traps);

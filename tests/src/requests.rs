@@ -1,4 +1,4 @@
-//! A command whose completions are passed to the test, which can answer them at any time and on any thread.
+//! A command whose completions are passed to the test. The test can answer them at any time and on any thread.
 
 use postroom::{Builder, Command, Completion};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,7 +12,7 @@ impl Command for Ask {
     type Output = u64;
 }
 
-/// The queue of completions that the test has not answered.
+/// The queue of completions that the test has not taken yet.
 #[derive(Clone)]
 pub struct Requests(Arc<Mutex<Receiver<Request>>>);
 
@@ -20,12 +20,13 @@ pub struct Requests(Arc<Mutex<Receiver<Request>>>);
 type Request = (u64, Completion<u64>);
 
 impl Requests {
-    /// Registers a handler that queues the [`Ask`]s of `builder`'s runtime, and returns the queue.
+    /// Registers a handler on `builder` that puts the runtime's [`Ask`]s into a queue. Returns the builder and the
+    /// queue.
     pub fn at(builder: Builder) -> (Builder, Self) {
         let (send, receive) = channel();
         let send: Mutex<Sender<_>> = Mutex::new(send);
         let builder = builder.handler(move |Ask(what), completion: Completion<u64>| {
-            // If the test is over, the send fails and drops the completion, which answers the command.
+            // If the test is over, the send fails and drops the completion. The drop answers the command.
             let _over = send.lock().unwrap_or_else(PoisonError::into_inner).send((what, completion));
         });
         (builder, Self(Arc::new(Mutex::new(receive))))

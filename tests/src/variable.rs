@@ -1,4 +1,4 @@
-//! Environment variables that make tests longer or repeat them.
+//! Environment variables that make tests run longer or repeat them.
 
 use std::str::FromStr;
 

@@ -1,4 +1,5 @@
-//! kameo with its feature `remote`, over libp2p: TCP with its encryption, which cannot be disabled.
+//! kameo with its feature `remote`, over libp2p. The transport is TCP with libp2p's encryption, which cannot be
+//! disabled.
 
 use super::{BATCH, CALLS, Figures, Outcome, WARM_UP, rate, ready};
 use futures_util::{StreamExt, TryStreamExt};
@@ -9,10 +10,11 @@ use libp2p::{Multiaddr, SwarmBuilder, noise, tcp, yamux};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// Number of messages: fewer than for the other systems, since a message costs this system tens of times as much.
+/// Number of messages. There are fewer than for the other systems, since a message costs this system tens of times as
+/// much.
 const MESSAGES: u64 = 20_000;
 /// Number of messages that may await their acknowledgement. In libp2p, each message is a stream of its own, and a
-/// connection has at most a hundred streams; `send` without an acknowledgement fails beyond that.
+/// connection has at most a hundred streams. Beyond that, `send` without an acknowledgement fails.
 const WINDOW: usize = 64;
 const NAME: &str = "sink";
 
@@ -121,7 +123,7 @@ pub(crate) async fn here(address: &str) -> Outcome<()> {
     let mut expected = 0;
     for batch in [1, BATCH] {
         let take = Take(vec![[1; 8]; batch as usize]);
-        // Both rows have the same number of sends, since a batch costs about as much as a single message.
+        // Both rows make the same number of sends, since a batch costs about as much as a single message.
         let messages = MESSAGES * batch;
         let begun = Instant::now();
         futures_util::stream::iter(0..MESSAGES)

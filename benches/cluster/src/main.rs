@@ -1,5 +1,6 @@
-//! Messages and calls between two programs on this machine: Postroom's cluster, ractor_cluster, and kameo with its
-//! feature `remote`, compared with the bare client of NATS, which Postroom's cluster is built on.
+//! Messages and calls between two programs on this machine. Postroom's cluster, ractor_cluster, and kameo with its
+//! feature `remote` are compared with each other, and with the bare client of NATS, on which Postroom's cluster is
+//! built.
 //!
 //! ```console
 //! cluster/nats/tools/fetch-nats-server
@@ -7,9 +8,9 @@
 //! ```
 //!
 //! Each measurement starts two more instances of this program: `there` has the receiver, and `here` sends to it. A
-//! round measures each system once, in an order that rotates from round to round, so that other load on the machine
-//! affects all systems alike. The table has the medians, and the range over the rounds. On a busy machine, compare the
-//! systems only with each other.
+//! round measures each system once. The order rotates from round to round, so that other load on the machine affects
+//! all systems alike. The table has the medians, and the range over the rounds. On a busy machine, compare the systems
+//! only with each other.
 //!
 //! | row | work |
 //! |---|---|
@@ -33,7 +34,7 @@ pub(crate) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Number of 64-byte messages in a batch.
 const BATCH: u64 = 50;
-/// Number of calls, made one after the other.
+/// Number of calls that count. They are made one after the other.
 const CALLS: usize = 5_000;
 /// Number of calls before those that count.
 const WARM_UP: usize = 500;
@@ -49,7 +50,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Prints the figures for the program that compares them.
+    /// Prints the figures in the form that the comparing program reads.
     pub(crate) fn print(mut self) {
         self.calls.sort();
         let [median, late] = [50, 99].map(|percent| self.calls[self.calls.len() * percent / 100].as_nanos());
@@ -106,7 +107,7 @@ fn main() -> Outcome<()> {
     }
 }
 
-/// Runs `work` on as many threads as the machine has cores, which is the default of each of these systems.
+/// Runs `work` on as many threads as the machine has cores. This is the default of each of these systems.
 fn block_on(work: impl Future<Output = Outcome<()>>) -> Outcome<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }
@@ -134,7 +135,7 @@ fn compare(rounds: usize, systems: &[&str]) -> Outcome<()> {
     Ok(())
 }
 
-/// Formats the median, and the smallest and the largest value.
+/// Formats a row as its median, followed by its smallest and its largest value.
 fn spread(mut row: Vec<f64>, text: impl Fn(f64) -> String) -> String {
     row.sort_by(f64::total_cmp);
     match row[..] {

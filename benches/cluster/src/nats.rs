@@ -1,4 +1,4 @@
-//! The client library alone: the cost of a message and of a request without actors.
+//! The client library alone. It shows what a message and a request cost without actors.
 
 use super::{BATCH, CALLS, Figures, Outcome, WARM_UP, rate, ready};
 use async_nats::{Client, ConnectOptions};

@@ -53,7 +53,7 @@ impl Source {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Sends `messages` messages in batches, and waits while the queue is full.
+    /// Sends `messages` messages in batches. Each send waits while the queue is full.
     #[message]
     fn send(&mut self, messages: u64, batch: u64) {
         for _ in 0..messages / batch {
@@ -114,7 +114,7 @@ pub(crate) fn here(address: &str) -> Outcome<()> {
         loop {
             match sink.taken().timeout(Duration::MAX).wait() {
                 Ok(taken) if taken >= expected => break,
-                // The queue to the other node is full of the messages that are being counted.
+                // The queue to the other node may be full of the messages that are being counted.
                 Ok(_) | Err(CallError::Full) => std::thread::sleep(Duration::from_millis(1)),
                 Err(error) => return Err(error.into()),
             }

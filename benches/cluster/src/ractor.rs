@@ -1,4 +1,4 @@
-//! `ractor_cluster`: the nodes are connected directly. A remote actor is found by its group.
+//! `ractor_cluster`. The nodes are connected directly, and a remote actor is found by its group.
 
 use super::{BATCH, CALLS, Figures, Outcome, WARM_UP, rate, ready};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, pg};

@@ -35,7 +35,7 @@ impl Server {
                 return Err(format!("the server does not say its port in {file:?}").into());
             }
             std::thread::sleep(Duration::from_millis(10));
-            // `{"nats":["nats://127.0.0.1:PORT"]…}`
+            // The file contains `{"nats":["nats://127.0.0.1:PORT"]…}`.
             let text = std::fs::read_to_string(&file).unwrap_or_default();
             let port = text.split("127.0.0.1:").nth(1).and_then(|rest| rest.split('"').next());
             server.port = port.and_then(|port| port.parse().ok()).unwrap_or(0);

@@ -1,11 +1,11 @@
-//! The reasons for the dashes in a column: the workloads that its system has no natural way to do.
+//! The reasons for the dashes in a column: workloads that the system has no natural way to do.
 
 use crate::cases::Case;
 use crate::figures::{Cell, Row};
 use crate::plan::{Style, Via, Workload};
 use crate::system::System;
 
-/// Returns a line for each system and reason, with the rows that are left out for that reason.
+/// Returns a line for each system and reason. Each line lists the rows that are left out for that reason.
 pub fn absences(rows: &[Row]) -> Vec<String> {
     let mut found: Vec<(System, &str, Vec<&str>)> = Vec::new();
     for row in rows {
@@ -24,7 +24,7 @@ pub fn absences(rows: &[Row]) -> Vec<String> {
     found.into_iter().map(|(system, reason, names)| format!("{system}, {}: {reason}", names.join(", "))).collect()
 }
 
-/// Returns the reason why there is no result of `case` with that number of workers.
+/// Returns the reason why `system` has no result for `case` with this number of workers.
 fn reason(system: System, case: &Case, workers: usize) -> &'static str {
     let needs_order = matches!(case.workload, Workload::Counting | Workload::FanIn | Workload::RadixSort);
     match system {

@@ -1,30 +1,30 @@
-//! The cases that are compared; each is a row of the table.
+//! The cases that are compared. Each of them is a row of the table.
 
 use crate::plan::{Bounding, Plan, Style, Via, Workload};
 use crate::sizes::{Scale, shared_evenly, size, width, work};
 use crate::system::System;
 use std::time::Duration;
 
-/// A workload with all its parameters, except for the system and the number of workers.
+/// A workload with all its parameters, except the system and the number of workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// The name in the table.
     pub name: String,
     pub workload: Workload,
-    /// The size, if other than that of [`crate::sizes`].
+    /// The size, if it differs from that of [`crate::sizes`].
     pub size: Option<u64>,
-    /// The width, if other than that of [`crate::sizes`].
+    /// The width, if it differs from that of [`crate::sizes`].
     pub width: Option<u64>,
     pub payload: usize,
     pub bound: Option<usize>,
     pub bounding: Bounding,
     pub via: Via,
     pub style: Style,
-    /// Work, if other than that of [`crate::sizes`].
+    /// The work, if it differs from that of [`crate::sizes`].
     pub work: Option<Duration>,
     /// Whether Postroom must be able to run the workload. Other systems may always lack a natural way to do it.
     pub is_required: bool,
-    /// The systems that take part, if not all.
+    /// The systems that take part, or `None` if all do.
     pub systems: Option<&'static [System]>,
     /// The memory that must be free before a run, in KiB.
     pub room_kib: u64,
@@ -93,7 +93,7 @@ pub fn workloads() -> Vec<Case> {
     cases.collect()
 }
 
-/// Returns the probes, which measure how late a message is handled under each load, in the order of their table.
+/// Returns the probes, in the order of their table. They measure how late a message is handled under each load.
 pub fn probes() -> Vec<Case> {
     const SYSTEMS: &[System] = &[System::Postroom, System::Tokio, System::Actix, System::Kameo, System::Ractor];
     let probes = Workload::ALL.iter().filter(|workload| workload.is_probe());

@@ -1,5 +1,5 @@
-//! The lines as a drawing (SVG): a panel for each number of workers, a row for each line, and a mark for each system,
-//! at its cost as a multiple of Postroom's on a logarithmic scale.
+//! The lines as a drawing (SVG). There is a panel for each number of workers, with a row for each line. In a row, each
+//! system has a mark at its cost as a multiple of Postroom's cost, on a logarithmic scale.
 
 use crate::figures::count_workers;
 use crate::lines::Line;
@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 const TITLE: &str = "Cost relative to Postroom (logarithmic scale; further right is slower)";
 
-/// Dimensions in pixels: names at the left, Postroom's own figure at the right, the scale in between.
+/// Dimensions in pixels. The names are on the left, Postroom's own figure is on the right, and the scale is in between.
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 270.0;
 const RIGHT: f64 = 90.0;
@@ -21,7 +21,8 @@ const PANEL_FOOT: f64 = 30.0;
 /// Ticks of the scale, which is limited to their range.
 const TICKS: [f64; 13] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0];
 
-/// Returns a colour that colour-blind readers can distinguish, too (Okabe and Ito), and a shape of about ten pixels.
+/// Returns a colour that colour-blind readers can distinguish, too (Okabe and Ito), and a shape that is about ten
+/// pixels wide.
 fn mark(system: System) -> (&'static str, &'static str) {
     match system {
         System::Postroom => ("#000000", "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z"),
@@ -44,7 +45,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// Returns a scale that includes all the ratios.
+    /// Returns a scale that includes all ratios within the range of [`TICKS`].
     fn of(lines: &[Line]) -> Self {
         let mut scale = Self { least: 0.5, most: 10.0 };
         for ratio in lines.iter().flat_map(ratios).map(|(_, ratio)| ratio) {
@@ -54,7 +55,7 @@ impl Scale {
         scale
     }
 
-    /// Returns the position of a ratio, at the edge if it is off the scale.
+    /// Returns the position of a ratio. A ratio that is off the scale is at its edge.
     fn x(&self, ratio: f64) -> f64 {
         let share = (ratio.clamp(self.least, self.most) / self.least).ln() / (self.most / self.least).ln();
         LEFT + share * (WIDTH - LEFT - RIGHT)
@@ -65,7 +66,7 @@ impl Scale {
     }
 }
 
-/// Returns the ratio of each system, with Postroom last so that its mark is on top.
+/// Returns the ratio of each system. Postroom is last, so that its mark is on top.
 fn ratios(line: &Line) -> Vec<(System, f64)> {
     let Some(own) = line.value(System::Postroom) else { return Vec::new() };
     let mut ratios: Vec<_> =
@@ -74,7 +75,7 @@ fn ratios(line: &Line) -> Vec<(System, f64)> {
     ratios
 }
 
-/// Draws the lines, with `notes` below.
+/// Draws the lines, and writes `notes` below them.
 pub fn to_svg(lines: &[Line], systems: &[System], notes: &[String]) -> String {
     let scale = Scale::of(lines);
     let mut workers: Vec<usize> = lines.iter().map(|line| line.workers).collect();

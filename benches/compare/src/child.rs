@@ -1,6 +1,6 @@
 //! One measurement in a process of its own: the child's side, and the parent's requests.
 //!
-//! Each run gets a fresh process, so that it finds nothing that another run has left: memory, threads, a warm
+//! Each run has a process of its own, so that it finds nothing that another run has left: memory, threads, a warm
 //! allocator.
 
 use crate::features;
@@ -16,19 +16,19 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// The first argument of a child that measures; the others are the plan.
+/// The first argument of a child that measures. The other arguments are the plan.
 const MEASURE: &str = "measure-one-run";
 
 /// The only argument of a child that runs the checks of [`features`].
 const CHECK: &str = "check-features";
 
-/// A child's reply to a plan that its system has no natural way to carry out.
+/// The reply of a child whose system has no natural way to carry out the plan.
 const UNSUPPORTED: &str = "unsupported";
 
-/// Time limit for the checks of features, which take some milliseconds.
+/// Time limit for the checks of features. They normally take some milliseconds.
 const CHECK_LIMIT: Duration = Duration::from_secs(30);
 
-/// Answers the parent's request, if the arguments are one. Returns the exit status.
+/// Answers the parent's request, if that is what the arguments are. Returns the exit status.
 pub fn serve(arguments: &[String]) -> Option<ExitCode> {
     let answer = match arguments.split_first()? {
         (first, plan) if first == MEASURE => measure(plan),
@@ -53,7 +53,7 @@ pub fn serve(arguments: &[String]) -> Option<ExitCode> {
 
 fn measure(arguments: &[String]) -> Result<String, String> {
     let (system, plan) = from_arguments(arguments)?;
-    // The kernel calibrates itself at its first use, which must not be in the run.
+    // The kernel calibrates itself when it is first used. This must not be part of the run.
     kernel::spin(Duration::ZERO);
     let outcome = system.run(&plan);
     Ok(outcome
@@ -74,7 +74,7 @@ pub fn measure_in_child(system: System, plan: &Plan, limit: Duration) -> Result<
     Measured::from_line(&line).map(Some).map_err(|error| format!("no result: {error}"))
 }
 
-/// Runs the checks that the costly features of Postroom are enabled in a child. Returns those that are.
+/// Has a child check that the costly features of Postroom are enabled. Returns those that are.
 ///
 /// # Errors
 /// The feature that is not enabled.
@@ -90,8 +90,8 @@ fn ask(arguments: &[String], limit: Duration) -> Result<String, String> {
     let mut child = command.spawn().map_err(|error| format!("no child process: {error}"))?;
     let said = listen(child.stdout.take());
     let complained = listen(child.stderr.take());
-    // The end of its output is the end of the child, or close enough for a blocking wait to be short. Unlike polling,
-    // waiting takes no processor time from the child.
+    // When the child's output ends, the child ends, too, or so soon afterwards that a blocking wait is short. Unlike
+    // polling, waiting takes no processor time from the child.
     let said = said.recv_timeout(limit);
     let status = if said.is_ok() { child.wait() } else { end(&mut child) };
     let status = status.map_err(|error| format!("the child's exit status is not known: {error}"))?;
@@ -102,7 +102,7 @@ fn ask(arguments: &[String], limit: Duration) -> Result<String, String> {
     }
 }
 
-/// Reads a pipe to its end on another thread, so that the child never waits for its reader.
+/// Reads a pipe to its end on another thread, so that the child never has to wait for its reader.
 fn listen(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -122,7 +122,7 @@ fn end(child: &mut Child) -> io::Result<ExitStatus> {
 
 fn describe(status: ExitStatus, complained: &str) -> String {
     match complained.lines().map(str::trim).find(|line| !line.is_empty()) {
-        // The first line of a panic has the place, the next one the message.
+        // The first line of a panic has the place, and the next one has the message.
         Some(first) => {
             let rest: Vec<_> = complained.lines().map(str::trim).skip_while(|line| *line != first).take(2).collect();
             format!("{status}: {}", rest.join(" "))

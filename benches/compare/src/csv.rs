@@ -1,5 +1,5 @@
-//! The figures for other programs. Values that were not measured are empty; a system without figures in a row has no
-//! line.
+//! The figures in a form for other programs. Values that were not measured are empty. A system without figures in a row
+//! has no line for that row.
 
 use crate::figures::Row;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::fmt::Write;
 const HEADER: &str =
     "system,workload,workers,ns_per_op,p50_ns,p99_ns,peak_rss_kib,bytes_per_process,p999_ns,load_per_second";
 
-/// Formats all rows as CSV. No field needs quotes: names hold neither commas nor quotes.
+/// Formats all rows as CSV. No field needs quotes, since names contain neither commas nor quotes.
 pub fn to_csv(rows: &[Row]) -> String {
     let mut text = format!("{HEADER}\n");
     for row in rows {

@@ -1,4 +1,4 @@
-//! Runs all measurements: rounds of runs for each row, with the systems interleaved within each round, so that a slow
+//! Runs all measurements. For each row there are rounds of runs, and each round runs every system, so that a slow
 //! minute of the machine affects all of them. Each round begins with another system, so that none is always first.
 
 use crate::cases::Case;
@@ -12,7 +12,8 @@ use crate::probe_table::duration;
 use crate::system::System;
 use crate::wire::Measured;
 
-/// The result of a run: `None` if the system has no natural way to do it; the error is the reason for a missing result.
+/// The result of a run, or `None` if the system has no natural way to do it. The error is the reason for a missing
+/// result.
 type Run = Result<Option<Measured>, String>;
 
 /// Measures all rows, and reports its progress on standard error.
@@ -40,7 +41,7 @@ pub fn compare(options: &Options) -> Vec<Row> {
     rows
 }
 
-/// Measures a row: calls `run` for one run after the other.
+/// Measures a row. Calls `run` for each run in turn.
 fn measure_row(case: &Case, workers: usize, options: &Options, mut run: impl FnMut(System, &Plan) -> Run) -> Row {
     let systems = &options.systems;
     let mut lines: Vec<Runs> = systems.iter().map(|&system| Runs::new(case, system)).collect();
@@ -58,7 +59,8 @@ fn measure_row(case: &Case, workers: usize, options: &Options, mut run: impl FnM
     Row { case: case.clone(), workers, cells }
 }
 
-/// The runs of one system for one row. A system that cannot do it, or has failed once, is not run again.
+/// The runs of one system for one row. A system is not run again if it has no way to do the workload, or if a run has
+/// failed.
 enum Runs {
     Good(Vec<Measured>),
     Absent,

@@ -1,4 +1,4 @@
-//! The expected results of runs: a run that is fast but wrong fails.
+//! The expected results of runs. A run that is fast but wrong fails.
 
 use crate::kernel;
 use crate::plan::{Plan, Workload};
@@ -13,12 +13,12 @@ const QUEENS: [u64; 15] = [1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2_680, 14_200
 /// Number of sorters in the radix sort, one for each bit.
 const SORTERS: u64 = 16;
 
-/// The expected results of runs, each computed once.
+/// The expected results of runs. Each of them is computed only once.
 #[derive(Default)]
 pub struct Expected(HashMap<(Workload, u64, u64), u64>);
 
 impl Expected {
-    /// Compares the measured result with the expected one of the plan.
+    /// Compares the measured result with the result that the plan should have.
     ///
     /// # Errors
     /// If a result differs: the expected and the actual one.
@@ -53,12 +53,12 @@ pub fn operations(plan: &Plan) -> u64 {
     }
 }
 
-/// Returns the least work that the load must have done in that time, if the plan is a probe.
+/// If the plan is a probe, returns the least work that its load must have done in the given time.
 fn least_load(plan: &Plan, elapsed: Duration) -> u64 {
     let steps = elapsed.as_nanos() / plan.work.as_nanos().max(1);
     match plan.workload {
         Workload::ProbeFlood => plan.width * IN_FLIGHT,
-        // Half of the steps that each worker could have started, since a step is counted when it starts.
+        // At least half of the steps that each worker could have started. (A step is counted when it starts.)
         Workload::ProbeBlocking | Workload::ProbeTold | Workload::ProbeLooping => {
             plan.workers as u64 * steps as u64 / 2
         }
@@ -67,7 +67,7 @@ fn least_load(plan: &Plan, elapsed: Duration) -> u64 {
     }
 }
 
-/// Returns the number that proves that a run was done, as documented for each workload.
+/// Returns the number that proves that the run was done, as the documentation of each workload defines it.
 fn check(plan: &Plan) -> u64 {
     let (size, width) = (plan.size, plan.width);
     match plan.workload {

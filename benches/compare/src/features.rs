@@ -1,5 +1,5 @@
 //! Checks that Postroom is measured as users get it: the features that add to the cost of a message must be enabled in
-//! the measured build itself. Each is tried through the public API.
+//! the very build that is measured. Each feature is tried through the public API.
 
 use postroom::Bound;
 use postroom::error::SendFailure;
@@ -9,22 +9,23 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time to wait for an event that must happen; generous, since the machine may be busy.
+/// Time to wait for an event that must happen. It is generous, since the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Number of messages that the statistics must have counted.
 const COUNTED: u64 = 1_000;
 
-/// Number of balls in the air between two processes that never pause: more than a process handles in one step.
+/// Number of balls in the air between two processes that never pause. There are more than a process handles in one
+/// step.
 const BALLS: usize = 1_000;
 
-/// Number of messages by which a mailbox may exceed or fall short of its bound, since its length is checked only every
-/// so often.
+/// Number of messages by which a mailbox may exceed or fall short of its bound, since its length is checked only once
+/// for several messages.
 const ROUGHLY: usize = 256;
 
 type Dead = Arc<Mutex<Vec<DeadLetterReason>>>;
 
-/// Tries all features, and returns those that are enabled. One of its processes panics.
+/// Tries all features, and returns those that are enabled. In one of the tests, a process panics.
 ///
 /// # Errors
 /// The feature that is not enabled, and the symptom.
@@ -74,7 +75,7 @@ impl Stalled {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Blocks until the other end is dropped.
+    /// Blocks until the other end of the channel is dropped.
     #[message]
     fn wait(&mut self, until: mpsc::Receiver<()>) {
         until.recv().expect_err("nobody sends");
@@ -107,8 +108,8 @@ fn probe(runtime: &Runtime) -> Result<Address<Probe>, String> {
     runtime.spawn(Probe { touched: 0 }).serve().map_err(|error| error.to_string())
 }
 
-/// Waits until `holds` is true of the statistics: workers publish their counts after a step, and so shortly after the
-/// answer.
+/// Waits until `holds` is true of the statistics. Workers publish their counts after a step, so a count may only appear
+/// shortly after the answer.
 fn soon(runtime: &Runtime, holds: impl Fn(&Statistics) -> bool) -> Result<(), String> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
@@ -120,7 +121,7 @@ fn soon(runtime: &Runtime, holds: impl Fn(&Statistics) -> bool) -> Result<(), St
     Err(format!("not counted: {:?}", runtime.statistics()))
 }
 
-/// Checks that spawns, messages, and the messages of each process are counted.
+/// Checks that spawns and messages are counted, and also the messages of each process.
 fn statistics(runtime: &Runtime) -> Result<(), String> {
     let before = runtime.statistics();
     let probe = probe(runtime)?;
@@ -141,7 +142,8 @@ fn statistics(runtime: &Runtime) -> Result<(), String> {
     })
 }
 
-/// Checks that a panic ends only its process, with its message, and that the runtime continues and counts the exit.
+/// Checks that a panic ends only its own process, with the message of the panic as the reason, and that the runtime
+/// continues and counts the exit.
 fn panic_guards(runtime: &Runtime) -> Result<(), String> {
     let (falls, stays) = (probe(runtime)?, probe(runtime)?);
     let before = runtime.statistics();
@@ -157,7 +159,7 @@ fn panic_guards(runtime: &Runtime) -> Result<(), String> {
     }
 }
 
-/// Checks that a message without a method is harmless: it becomes a dead letter, and a call fails.
+/// Checks that a message without a method is harmless. It becomes a dead letter, and as a call it fails.
 fn type_checks(runtime: &Runtime, dead: &Dead) -> Result<(), String> {
     let probe = probe(runtime)?;
     runtime.send(probe.pid(), Stranger).map_err(|error| error.to_string())?;
@@ -177,7 +179,7 @@ fn type_checks(runtime: &Runtime, dead: &Dead) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the mailbox of a process that takes nothing gets full at its default bound, and not before.
+/// Checks that the mailbox of a process that takes nothing becomes full at about its default bound.
 fn bounds(runtime: &Runtime) -> Result<(), String> {
     let Bound::Soft(bound) = Bound::DEFAULT else { return Err(format!("the default is {:?}", Bound::DEFAULT)) };
     let stalled = runtime.spawn(Stalled).serve().map_err(|error| error.to_string())?;
@@ -193,7 +195,7 @@ fn bounds(runtime: &Runtime) -> Result<(), String> {
     }
 }
 
-/// Checks that two processes that endlessly exchange balls on the only worker do not starve others.
+/// Checks that two processes do not starve others when they endlessly exchange balls on the only worker.
 fn fairness(runtime: &Runtime) -> Result<(), String> {
     let mut throwers = Vec::new();
     for _ in 0..2 {

@@ -4,21 +4,21 @@ use crate::cases::Case;
 use crate::system::System;
 use crate::wire::Measured;
 
-/// Medians over the runs, each taken separately.
+/// Medians over the runs. Each value has its own median.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     pub ns_per_op: f64,
     pub p50_ns: Option<f64>,
     pub p99_ns: Option<f64>,
     pub p999_ns: Option<f64>,
-    /// The work that the load of a probe does per second.
+    /// The amount of work that the load of a probe does per second.
     pub load_per_second: Option<f64>,
     pub peak_rss_kib: Option<f64>,
     pub bytes_per_process: Option<f64>,
 }
 
 impl Figures {
-    /// Returns the medians; `None` without any run.
+    /// Returns the medians, or `None` if there are no runs.
     pub fn of(runs: &[Measured]) -> Option<Self> {
         let middle = |value: fn(&Measured) -> Option<f64>| median(runs.iter().filter_map(value).collect());
         Some(Self {
@@ -33,7 +33,7 @@ impl Figures {
     }
 }
 
-/// Returns the middle value, or the mean of the two in the middle.
+/// Returns the middle value, or the mean of the two values in the middle.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -48,9 +48,9 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Measured(Figures),
-    /// The system has no natural way to do it, or does not take part.
+    /// The system has no natural way to do the workload, or does not take part.
     Absent,
-    /// A run failed, hung or had a wrong result, for this reason.
+    /// A run failed, hung or had a wrong result. This is the reason.
     Failed(String),
 }
 

@@ -1,11 +1,11 @@
-//! The lines of figures for the rows: one for the time of an operation, and one for each further value that was
-//! measured, with the ratios that matter.
+//! The lines of figures for the rows. A row has a line for the time of an operation, and one for each further value
+//! that was measured. The lines have the ratios that matter.
 
 use crate::figures::{Figures, Row};
 use crate::system::System;
 use crate::targets::target;
 
-/// Figures of one kind for all systems; less is better.
+/// Figures of one kind for all systems. Less is better.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     pub name: String,
@@ -13,7 +13,7 @@ pub struct Line {
     pub values: Vec<(System, Option<f64>)>,
     /// The value that Postroom must not exceed.
     pub target: Option<f64>,
-    /// Whether it is the time of an operation; only such lines count in the means.
+    /// Whether the figures are the time of an operation. Only such lines count in the means.
     pub is_time: bool,
 }
 
@@ -43,12 +43,12 @@ impl Line {
         self.values.iter().find(|(of, _)| *of == system)?.1
     }
 
-    /// Returns the least value of all systems.
+    /// Returns the least value among all systems.
     pub fn best(&self) -> Option<f64> {
         self.values.iter().filter_map(|(_, value)| *value).min_by(f64::total_cmp)
     }
 
-    /// Compares Postroom with the best of the other systems for which `counts` is true.
+    /// Compares Postroom with the best of those other systems for which `counts` returns true.
     fn against(&self, counts: impl Fn(System) -> bool) -> Option<Ratio> {
         let own = self.value(System::Postroom)?;
         let others = self.values.iter().filter(|(system, _)| *system != System::Postroom && counts(*system));
@@ -94,7 +94,7 @@ pub struct Means {
     pub against_all: Option<f64>,
 }
 
-/// Returns the means for each number of workers, in the order of their first lines.
+/// Returns the means for each number of workers, in the order in which these numbers first occur.
 pub fn means(lines: &[Line]) -> Vec<Means> {
     let mut workers: Vec<usize> = Vec::new();
     for line in lines {
@@ -124,7 +124,7 @@ pub mod tests {
     use crate::figures::Cell;
     use crate::plan::Workload;
 
-    /// Returns a row of Postroom, Tokio and actix; `None` for a run that failed.
+    /// Returns a row with results of Postroom, Tokio and actix. `None` stands for a run that failed.
     pub fn row(workload: Workload, workers: usize, nanoseconds: [Option<f64>; 3]) -> Row {
         let systems = [System::Postroom, System::Tokio, System::Actix];
         let cell = |value: Option<f64>| match value {

@@ -1,4 +1,4 @@
-//! The environment of the measurements, without which the figures mean nothing.
+//! The environment of the measurements. The figures mean nothing without it.
 
 use crate::system::System;
 use std::fs;
@@ -24,17 +24,18 @@ pub fn describe(systems: &[System]) -> Vec<String> {
     ]
 }
 
-/// Returns a size in KiB from the system's status of this process, such as `VmHWM`; `None` if the system has none.
+/// Returns a size in KiB from what the system reports about this process, such as `VmHWM`, or `None` if it does not
+/// report it.
 pub fn own_status_kib(key: &str) -> Option<u64> {
     kib(&proc_value("/proc/self/status", key)?)
 }
 
-/// Returns the memory that is available to programs; `None` if the system does not report it.
+/// Returns the memory that is available to programs, in KiB, or `None` if the system does not report it.
 pub fn available_kib() -> Option<u64> {
     kib(&proc_value("/proc/meminfo", "MemAvailable")?)
 }
 
-/// Returns the value of the first `key:` in a file.
+/// Returns the value after the first `key:` in a file.
 fn proc_value(file: &str, key: &str) -> Option<String> {
     value_in(&fs::read_to_string(file).ok()?, key).map(str::to_string)
 }

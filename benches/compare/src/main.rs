@@ -1,6 +1,6 @@
-//! Postroom beside its peers: the same workloads with the same semantics in each, in one run.
+//! Postroom beside its peers. In one run, each system does the same workloads with the same semantics.
 //!
-//! The program starts itself again for each measurement ([`child`]); the parent drives ([`drive`]), verifies
+//! The program starts itself again for each measurement ([`child`]). The parent drives ([`drive`]), verifies
 //! ([`expected`]) and reports ([`table`], [`probe_table`], [`csv`], [`chart`]).
 
 mod absences;

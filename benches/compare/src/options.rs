@@ -29,17 +29,17 @@ cargo run --release --manifest-path benches/compare/Cargo.toml -- [OPTIONS]
 
 The exit status is 1 if a run of Postroom failed, hung or had a wrong result, and 2 for options that make no sense.";
 
-/// Maximum number of threads; a larger number is taken for a typo.
+/// Maximum number of threads. A larger number is taken for a typo.
 const MOST_WORKERS: usize = 1_024;
 
-/// The action that the user requests.
+/// What the user wants the program to do.
 #[derive(Debug, PartialEq)]
 pub enum Order {
     Help,
     Compare(Options),
 }
 
-/// A comparison.
+/// The options of a comparison.
 #[derive(Debug, PartialEq)]
 pub struct Options {
     /// The rows.
@@ -48,17 +48,17 @@ pub struct Options {
     pub workers: Vec<usize>,
     pub runs: usize,
     pub scale: Scale,
-    /// Whether the rows are those of the probes, which make a table of their own.
+    /// Whether the rows are probes, which have a table of their own.
     pub probes: bool,
     pub csv: Option<PathBuf>,
     pub svg: Option<PathBuf>,
     pub markdown: Option<PathBuf>,
 }
 
-/// Parses the arguments, without the program's name.
+/// Parses the arguments, which do not include the program's name.
 ///
 /// # Errors
-/// A text with what was expected, what was found, and what to do.
+/// A text that says what was expected, what was found, and what to do.
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Order, String> {
     let mut arguments = arguments.into_iter();
     let (mut only, mut sweeps, mut anchors) = (None, Vec::new(), false);
@@ -132,7 +132,7 @@ fn missing(name: &str) -> String {
     format!("{name} expects a value, but none came; give one after it, or see --help")
 }
 
-/// Parses values separated by commas; a repeated value counts once.
+/// Parses values that are separated by commas. A repeated value counts once.
 fn list<T: FromStr<Err = String> + PartialEq>(name: &str, text: &str) -> Result<Vec<T>, String> {
     let mut values = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -174,7 +174,7 @@ fn sweeps_of(name: &str, text: &str) -> Result<Vec<Sweep>, String> {
     list(name, text).map_err(|error| format!("{error}, all"))
 }
 
-/// Keeps the rows of the named workloads, in their own order.
+/// Keeps the rows of the named workloads, in the order that they already have.
 fn keep_only(cases: &mut Vec<Case>, only: &str) -> Result<(), String> {
     let wanted: Vec<&str> = only.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
     if wanted.is_empty() {

@@ -1,4 +1,4 @@
-//! A table of the probes: how late a message is handled under each load, for all systems.
+//! A table of the probes. It shows how late a message is handled under each load, for all systems.
 
 use crate::figures::{Cell, Figures, Row};
 use crate::plan::Workload;
@@ -28,7 +28,7 @@ impl ProbeTable<'_> {
         self.systems.iter().copied().filter(takes_part).collect()
     }
 
-    /// Returns the cells of the table; with Postroom's internal goals if `goals`.
+    /// Returns the cells of the table. If `goals` is true, they include Postroom's internal goals.
     fn texts(&self, goals: bool, best: impl Fn(String) -> String) -> Vec<Vec<String>> {
         let columns = self.columns();
         let mut header = vec!["load".to_string(), String::new()];
@@ -62,17 +62,17 @@ impl ProbeTable<'_> {
         texts
     }
 
-    /// Returns text with columns of equal width, and with goals.
+    /// Returns the table as text, with columns of equal width and with the goals.
     pub fn to_text(&self) -> String {
         aligned(&self.texts(true, |text| text))
     }
 
-    /// Returns Markdown for users: the least value of each line in bold, and no goals.
+    /// Returns the table as Markdown for users. The least value of each line is in bold, and there are no goals.
     pub fn to_markdown(&self) -> String {
         marked_down(&self.texts(false, |text| format!("**{text}**")))
     }
 
-    /// Returns a line for each of Postroom's goals, with whether it was reached. For the terminal only.
+    /// Returns a line for each of Postroom's goals, which says whether it was reached. For the terminal only.
     pub fn verdicts(&self) -> Vec<String> {
         let verdict = |row: &Row| {
             let goal = target(&format!("{} p99", row.case.name), row.workers)?;
@@ -97,7 +97,7 @@ fn figure(row: &Row, system: System, value: Value) -> Option<f64> {
     }
 }
 
-/// Describes the load.
+/// Describes the load of a row.
 fn load(row: &Row, scale: Scale) -> String {
     let workload = row.case.workload;
     let width = grouped(width(workload, scale));
@@ -113,7 +113,7 @@ fn load(row: &Row, scale: Scale) -> String {
     }
 }
 
-/// Returns the unit of the load's work, if the table shows how much was done.
+/// Returns the unit of the load's work, if the table shows the amount of that work.
 fn done(workload: Workload) -> Option<&'static str> {
     match workload {
         Workload::ProbeFlood => Some("messages"),

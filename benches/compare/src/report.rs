@@ -1,4 +1,4 @@
-//! A comparison from its options to its report.
+//! A comparison, from its options to its report.
 
 use crate::absences::absences;
 use crate::chart::to_svg;
@@ -20,7 +20,7 @@ use std::path::Path;
 /// # Errors
 /// If Postroom lacks a feature that it must be measured with, or a file cannot be written.
 pub fn run(options: &Options) -> Result<bool, String> {
-    // Fail before the minutes of measuring, not after them.
+    // If a file cannot be written, fail now and not after the minutes of measuring.
     for file in [&options.csv, &options.svg, &options.markdown].into_iter().flatten() {
         probe(file)?;
     }
@@ -77,7 +77,7 @@ fn report(options: &Options, rows: &[Row], notes: &[String]) -> Result<(), Strin
     Ok(())
 }
 
-/// A table in both forms, with the text above and below it.
+/// A table in both forms, with the text that comes above and below it.
 struct Shown {
     legend: String,
     text: String,
@@ -111,7 +111,7 @@ fn show(options: &Options, rows: &[Row], lines: &[Line]) -> Shown {
     }
 }
 
-/// Fails if `file` cannot be written; keeps its content.
+/// Returns an error if `file` cannot be written. Does not change the content of the file.
 fn probe(file: &Path) -> Result<(), String> {
     OpenOptions::new().append(true).create(true).open(file).map(drop).map_err(|error| unwritable(file, &error))
 }

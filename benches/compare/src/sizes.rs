@@ -1,16 +1,17 @@
-//! The sizes of the workloads. Results are per operation, so sizes are chosen for time alone: at full sizes, the
-//! slowest of the systems that start processes quickly should take from a third of a second to two seconds.
+//! The sizes of the workloads. Results are per operation, so the sizes are chosen only for the time that a run takes.
+//! At full sizes, a run should take from a third of a second to two seconds on the slowest of the systems that start
+//! processes quickly.
 
 use crate::plan::Workload;
 use crate::system::System;
 use std::time::Duration;
 
-/// The scale of a comparison, which determines its duration.
+/// The scale of a comparison. It determines how long the comparison takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// For figures to publish.
+    /// The scale for figures to be published.
     Full,
-    /// For a check that everything works, with rough figures.
+    /// The scale for a check that everything works. Its figures are rough.
     Quick,
 }
 
@@ -33,7 +34,7 @@ impl Scale {
     }
 }
 
-/// Returns the number of processes that take part; zero if the workload has no such number.
+/// Returns the number of processes that take part, or zero if the workload has no such number.
 pub fn width(workload: Workload, scale: Scale) -> u64 {
     match workload {
         Workload::PingPongPairs => 64,
@@ -53,7 +54,7 @@ pub fn width(workload: Workload, scale: Scale) -> u64 {
     }
 }
 
-/// Returns the number of operations, in the workload's own unit. `work` is that of the pipeline.
+/// Returns the number of operations, in the workload's own unit. `work` is the work of the pipeline at each stage.
 pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) -> u64 {
     let (full, quick) = match workload {
         Workload::PingPong | Workload::ThreadRing if system.is_slow_across_threads() => (200_000, 10_000),
@@ -74,7 +75,7 @@ pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) ->
         Workload::Philosophers | Workload::Banking => (200_000, 10_000),
         Workload::RadixSort => (100_000, 4_000),
         Workload::Dictionary => (400_000, 20_000),
-        // Each message takes a millisecond or a little more.
+        // Each message of a probe takes a millisecond or a little more.
         Workload::ProbeIdle
         | Workload::ProbeFlood
         | Workload::ProbeBlocking
@@ -85,7 +86,7 @@ pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) ->
     scale.pick(full, quick)
 }
 
-/// Returns how long each message computes or, for a probe, how long a step of its load takes and how far apart its
+/// Returns how long each message computes. For a probe, returns how long a step of its load takes, or how far apart its
 /// timers fire.
 pub fn work(workload: Workload, scale: Scale) -> Duration {
     match workload {
@@ -96,16 +97,16 @@ pub fn work(workload: Workload, scale: Scale) -> Duration {
     }
 }
 
-/// Returns the size, for both scales, of a pipeline whose stages each compute for `time` in total.
+/// Returns the sizes, for both scales, of a pipeline in which each stage computes for `time` in total.
 fn stages_in(work: Duration, time: Duration) -> (u64, u64) {
     let messages = (time.as_nanos() / work.as_nanos().max(1)).max(1) as u64;
     (messages, messages)
 }
 
-/// Returns `size`, rounded up so that all participants have the same share.
+/// Returns `size`, rounded up so that all participants have equal shares.
 pub fn shared_evenly(workload: Workload, size: u64, width: u64) -> u64 {
     let shares = match workload {
-        // A ball goes there and back in each pair; each process handles a ping and a pong.
+        // In each pair, a ball goes there and back. Each process of `Big` handles a ping and a pong.
         Workload::PingPongPairs | Workload::Big => 2 * width,
         Workload::FanIn | Workload::FanOut | Workload::Philosophers | Workload::Dictionary => width,
         _ => 1,

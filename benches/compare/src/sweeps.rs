@@ -1,4 +1,4 @@
-//! Parameters that users vary: rows of one workload that differ in one parameter.
+//! Parameters that users vary. A sweep has rows of the same workloads that differ in one parameter.
 
 use crate::cases::Case;
 use crate::names::named;
@@ -27,22 +27,23 @@ named!(
 /// Payload sizes, in bytes.
 const PAYLOADS: [usize; 5] = [0, 32, 256, 512, 4_096];
 
-/// Maximum memory for the messages of one run if all of them wait at once.
+/// Maximum memory for the messages of one run, in case all of them wait at once.
 const BACKLOG_BYTES: u64 = 1 << 30;
 
 const PAIRS: [u64; 7] = [1, 4, 16, 64, 256, 1_024, 4_096];
 
-/// Capacities of mailboxes, in messages; `None` without a bound.
+/// Capacities of mailboxes, in messages. `None` means that there is no bound.
 const BOUNDS: [Option<usize>; 4] = [None, Some(1_024), Some(64), Some(8)];
 
-/// Factor by which fewer messages are sent at hard bounds, where each wait for room makes the kernel switch threads,
+/// Factor by which fewer messages are sent at hard bounds. There, each wait for room makes the kernel switch threads,
 /// which takes tens of microseconds.
 const SLOWER_AT_HARD_BOUNDS: u64 = 50;
 
-/// Memory that must be free per process before the largest numbers are started; a process should take a fifth of it.
+/// Memory that must be free per process before the largest numbers of processes are started. A process should take a
+/// fifth of it.
 const ROOM_BYTES: u64 = 1 << 10;
 
-/// Maximum number of processes for all systems: with more, the other systems take gigabytes.
+/// Maximum number of processes for which all systems are run. With more, the other systems take gigabytes.
 const MOST_FOR_ALL: u64 = 1_000_000;
 
 impl Sweep {
@@ -71,7 +72,7 @@ impl Sweep {
     }
 }
 
-/// Returns a row with the varied parameter in its name.
+/// Returns a row whose name includes the varied parameter.
 fn case(workload: Workload, varied: &str, value: impl std::fmt::Display) -> Case {
     Case { name: format!("{workload} {varied}={value}"), ..Case::of(workload) }
 }
@@ -95,9 +96,9 @@ fn payloads(scale: Scale) -> Vec<Case> {
     })
 }
 
-/// Returns rows without a bound, and with ever smaller bounds. At a soft bound, a process of Postroom sends all
-/// messages of a step (up to a thousand here) before it is suspended; only at a hard bound does it wait in the send, as
-/// in the other systems.
+/// Returns rows without a bound, and then with ever smaller bounds. At a soft bound, a process of Postroom sends all
+/// messages of a step (here up to a thousand) before it is suspended. Only at a hard bound does it wait in the send, as
+/// processes of the other systems do.
 fn bounds(workload: Workload, scale: Scale) -> Vec<Case> {
     let soft = BOUNDS.iter().map(|&bound| {
         let shown = bound.map_or_else(|| "none".to_string(), |bound| bound.to_string());

@@ -43,7 +43,7 @@ impl System {
         &[Self::Postroom, Self::Tokio, Self::Actix, Self::Kameo, Self::Ractor, Self::Xtra];
 
     /// Systems that show how fast a message can be if more features are given up, as `compare_anchors` explains. They
-    /// are built and measured on request only, and do not count in any summary.
+    /// are built and measured only on request, and they do not count in any summary.
     pub const ANCHORS: &'static [Self] = &[Self::Stakker, Self::Nexosim, Self::Kanal, Self::LocalSync];
 
     /// Whether this program was built with the anchors.
@@ -53,7 +53,7 @@ impl System {
         Self::ANCHORS.contains(&self)
     }
 
-    /// Returns whether the system runs everything on one thread.
+    /// Returns true if the system runs everything on one thread.
     pub fn has_one_thread(self) -> bool {
         matches!(self, Self::Stakker | Self::LocalSync)
     }
@@ -80,18 +80,18 @@ impl System {
         }
     }
 
-    /// Returns whether the system is another actor framework, rather than Postroom or bare channels.
+    /// Returns true if the system is another actor framework, and neither Postroom nor bare channels.
     pub fn is_other_actor_framework(self) -> bool {
         !matches!(self, Self::Postroom | Self::Tokio) && !self.is_anchor()
     }
 
-    /// Returns whether the system takes many times as long as the others to start a process. If so, it has fewer
+    /// Returns true if the system takes many times as long as the others to start a process. If so, it has fewer
     /// processes to start. (Results are per process.)
     pub fn is_slow_to_spawn(self) -> bool {
         matches!(self, Self::Kameo | Self::Ractor)
     }
 
-    /// Returns whether two processes of the system that wait for each other sometimes take a hundred times as long on
+    /// Returns true if two processes of the system that wait for each other sometimes take a hundred times as long on
     /// two threads as on one. If so, it has fewer such operations to do.
     pub fn is_slow_across_threads(self) -> bool {
         self == Self::Xtra

@@ -1,4 +1,4 @@
-//! The lines as a table: for a terminal, and as Markdown for the book.
+//! The lines as a table, for a terminal and as Markdown for the book.
 
 use crate::figures::count_workers;
 use crate::lines::{Line, Means, Ratio};
@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// The text for a missing figure.
 pub const DASH: &str = "–";
 
-/// Number of columns before those of the systems; they are aligned to the left.
+/// Number of columns before those of the systems. They are aligned to the left.
 const LEFT_COLUMNS: usize = 2;
 
 /// The whole comparison, as text or as Markdown.
@@ -25,7 +25,7 @@ impl Table<'_> {
         header
     }
 
-    /// Returns the cells of a line; `best` makes the least value stand out.
+    /// Returns the cells of a line. `best` makes the least value stand out.
     fn texts(&self, line: &Line, best: impl Fn(String) -> String) -> Vec<String> {
         let mut texts = vec![line.name.clone(), line.workers.to_string()];
         texts.extend(self.systems.iter().map(|&system| match line.value(system) {
@@ -37,7 +37,7 @@ impl Table<'_> {
         texts
     }
 
-    /// Returns text with columns of equal width, and with Postroom's internal targets.
+    /// Returns the table as text, with columns of equal width and with Postroom's internal targets.
     pub fn to_text(&self) -> String {
         let mut rows = vec![self.header()];
         rows.extend(self.lines.iter().map(|line| self.texts(line, |text| text)));
@@ -48,7 +48,7 @@ impl Table<'_> {
         aligned(&rows)
     }
 
-    /// Returns Markdown for users: the best value of each line in bold, and no targets.
+    /// Returns the table as Markdown for users. The best value of each line is in bold, and there are no targets.
     pub fn to_markdown(&self) -> String {
         let mut rows = vec![self.header()];
         rows.extend(self.lines.iter().map(|line| self.texts(line, |text| format!("**{text}**"))));
@@ -96,7 +96,7 @@ pub fn legend(runs: usize, scale: &str) -> String {
     )
 }
 
-/// Returns the means, a line for each number of workers.
+/// Returns the means. There is a line for each number of workers.
 pub fn summary(means: &[Means]) -> Vec<String> {
     let times = |ratio: Option<f64>| ratio.map_or_else(|| DASH.to_string(), |ratio| format!("{ratio:.2}×"));
     let line = |means: &Means| {
@@ -130,7 +130,7 @@ fn target(line: &Line) -> String {
     format!("≤ {}{verdict}", grouped(target.round() as u64))
 }
 
-/// Formats a number with three digits or more.
+/// Formats a number with at least three digits.
 pub fn number(value: f64) -> String {
     match value {
         value if value < 9.995 => format!("{value:.2}"),
@@ -139,7 +139,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Formats a number with a comma before each three digits.
+/// Formats a number with a comma before each group of three digits.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();

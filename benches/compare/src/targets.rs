@@ -1,7 +1,7 @@
-//! Postroom's targets on two cores of a server's processor, in the unit of each line. The ratio to the other systems in
-//! the same run matters more.
+//! Postroom's targets on two cores of a server's processor. Each is in the unit of its line. The ratio to the other
+//! systems in the same run matters more.
 
-/// The name of a line, its number of workers, and its limit.
+/// The name of a line, its number of workers, and the limit on its value.
 const TARGETS: [(&str, usize, f64); 21] = [
     ("ping_pong", 1, 20.0),
     ("ping_pong", 2, 22.0),
@@ -18,7 +18,7 @@ const TARGETS: [(&str, usize, f64); 21] = [
     ("ask p99", 2, 300.0),
     ("idle_memory", 2, 80.0),
     ("idle_memory bytes", 2, 200.0),
-    // 3 GiB for all processes.
+    // This makes 3 GiB for all processes.
     ("idle_memory processes=10000000 bytes", 2, 322.0),
     ("wake_latency p50", 2, 5_000.0),
     ("probe_flood p99", 2, 1e6),

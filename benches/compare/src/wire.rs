@@ -22,7 +22,7 @@ pub struct Measured {
     pub p99_ns: Option<u64>,
     /// The 99.9th percentile of these latencies.
     pub p999_ns: Option<u64>,
-    /// The work that the load of a probe did during the run.
+    /// The amount of work that the load of a probe did during the run.
     pub load: Option<u64>,
     /// The child's peak memory.
     pub peak_rss_kib: Option<u64>,
@@ -132,7 +132,7 @@ fn or_none(value: Option<impl Display>) -> String {
     value.map_or_else(|| NONE.to_string(), |value| value.to_string())
 }
 
-/// Words of the form `key=value`, each of which is taken once.
+/// Words of the form `key=value`. Each of them is taken once.
 struct Words<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'a> Words<'a> {

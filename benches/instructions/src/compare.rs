@@ -5,10 +5,11 @@ use std::fmt;
 /// Allowed difference from the recorded value, as a share of it. Runs differ by less than a hundredth. Another version
 /// of the compiler may cause a larger difference, and then the value must be recorded again.
 const MARGIN: f64 = 0.05;
-/// The same margin for atomic instructions, which are few: for an operation with ten of them, runs differ by half an
-/// instruction, depending on how threads meet.
+/// The same margin for atomic instructions. It is larger because they are few: for an operation with ten of them, runs
+/// differ by half an instruction, depending on how threads meet.
 const ATOMICS_MARGIN: f64 = 0.1;
-/// Difference in the number of atomic instructions that is always allowed, unless the operation has a value of its own.
+/// Difference in the number of atomic instructions that is always allowed. Some operations have a value of their own
+/// instead.
 pub const ATOMICS_SLACK: f64 = 0.05;
 
 /// The result of a comparison.
@@ -36,7 +37,7 @@ fn compare(now: f64, recorded: Option<f64>, allowed: impl Fn(f64) -> f64) -> Ver
     } else if by > 0.0 {
         Verdict::Slower { recorded, by }
     } else {
-        // Includes NaN, which a recorded zero would give.
+        // This also includes a NaN, which occurs only if a value is itself a NaN.
         Verdict::Faster { recorded, by }
     }
 }

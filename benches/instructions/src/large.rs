@@ -6,7 +6,7 @@ use postroom::prelude::*;
 
 use crate::passing::finish;
 
-/// A process that forwards its messages: the payload is moved from each message to the next one.
+/// A process that forwards its messages. The payload is moved from each message to the next one.
 #[process]
 struct Carrier<const N: usize> {
     next: Option<Address<Self>>,
@@ -35,7 +35,7 @@ impl<const N: usize> Carrier<N> {
     }
 }
 
-/// Passes a message of `N` bytes and its number back and forth between two processes.
+/// Passes a message back and forth between two processes. The message has `N` bytes and a number.
 pub fn carry<const N: usize>(count: u64) {
     let start = |runtime: &Runtime, done: Sender<u64>| {
         let carrier = |done| runtime.spawn(Carrier::<N> { next: None, until: count, done }).serve().expect("a carrier");

@@ -1,13 +1,13 @@
-//! Counts the instructions that an operation of the runtime costs, and among them the atomic ones: numbers that a busy
-//! machine does not change, so a check can compare them with recorded ones.
+//! Counts the instructions that an operation of the runtime costs, and how many of them are atomic. A busy machine does
+//! not change these numbers, so a check can compare them with recorded ones.
 //!
 //! * `check` measures every operation and compares it with `recorded.txt`.
-//! * `record` writes the measured values to `recorded.txt`, and keeps the reasons there.
+//! * `record` writes the measured values to `recorded.txt`, and keeps the reasons in that file.
 //! * `atomics OPERATION` lists the source lines with atomic instructions of the operation.
 //! * `timed` measures how long ping-pong takes while the runtime is recorded in samples, as a whole, or not at all.
 //! * `OPERATION COUNT` is the measured program, which performs the operation that many times. The other commands run it
-//!   under Callgrind with a small and with a large count, and divide the difference, so that its start and end cancel
-//!   out.
+//!   under Callgrind, with a small and with a large count. They divide the difference, so that the start and the end of
+//!   the program cancel out.
 
 mod compare;
 mod large;
@@ -30,11 +30,11 @@ use recorded::{Recorded, RecordedError};
 /// If this variable is 1, `check` passes even though Valgrind or `objdump` is not installed.
 const SKIP: &str = "POSTROOM_SKIP_INSTRUCTIONS";
 
-/// If this variable is 1, a subscriber records the spans of messages and does nothing with them (feature `spans`).
+/// If this variable is 1, a subscriber receives the spans of messages and does nothing with them (feature `spans`).
 #[cfg(feature = "spans")]
 const SPANS: &str = "POSTROOM_SPANS";
 
-/// The reason why nothing was compared or recorded.
+/// The reason why nothing could be compared or recorded.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(
@@ -105,7 +105,7 @@ fn atomics(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether all values are as recorded.
+/// Returns true if all values are as recorded.
 fn check() -> Result<bool, Failure> {
     let recorded = Recorded::read(&path())?;
     let mut passed = true;
@@ -143,8 +143,8 @@ fn show(operation: Operation, recorded: &Recorded) -> Result<(Cost, [Verdict; 2]
     Ok((now, verdicts))
 }
 
-/// Prints minima and medians of interleaved rounds. Each measurement takes a second or two, except when the runtime is
-/// recorded as a whole; a flight recorder takes a sample or two in that time.
+/// Prints minima and medians of interleaved rounds. Each measurement takes a second or two, unless the runtime is
+/// recorded as a whole. During such a measurement, a flight recorder takes a sample or two.
 fn recorded_against_not() {
     const ROUNDS: usize = 9;
     const CASES: [(&str, RecordedPart, u64); 3] = [

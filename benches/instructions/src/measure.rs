@@ -1,5 +1,5 @@
-//! Runs this program under Callgrind, and reads the cost: instructions, and among them the atomic ones that take a
-//! cache line for themselves.
+//! Runs this program under Callgrind, and reads its cost: the number of instructions, and how many of them are atomic
+//! and take a cache line for themselves.
 
 use std::collections::HashMap;
 use std::env;
@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use crate::operation::Operation;
 use crate::profile::{Profile, is_exclusive};
 
-/// Numbers of operations in the two runs. The first is large enough for freed memory to be reused; with the second, a
-/// thousand instructions more or less at the start are only a hundredth of an instruction per operation.
+/// Numbers of operations in the two runs. The first number is large enough for freed memory to be reused. With the
+/// second, a thousand instructions more or less at the start make only a hundredth of an instruction per operation.
 const FEW: u64 = 10_000;
 const MANY: u64 = 110_000;
 
@@ -41,8 +41,8 @@ pub enum MeasureError {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     pub instructions: f64,
-    /// Atomic read-modify-writes and full fences: each takes as long as 100 instructions or more, even if no other
-    /// thread has the cache line.
+    /// Atomic read-modify-writes and full fences. Each of them takes as long as 100 instructions or more, even if no
+    /// other thread has the cache line.
     pub atomics: f64,
 }
 
@@ -59,7 +59,8 @@ pub fn cost(operation: Operation) -> Result<Cost, MeasureError> {
     Ok(Cost { instructions, atomics: each(total(&few)?, total(&many)?).max(0.0) })
 }
 
-/// Returns the source lines with atomic instructions, and how many of these one operation executes in each.
+/// Returns the source lines with atomic instructions, each with the number of atomic instructions that one operation
+/// executes on that line.
 pub fn places(operation: Operation) -> Result<Vec<(String, f64)>, MeasureError> {
     let (few, many) = (atomics(&run(operation, FEW)?)?, atomics(&run(operation, MANY)?)?);
     let mut places = HashMap::<String, f64>::new();
@@ -83,8 +84,8 @@ fn run(operation: Operation, count: u64) -> Result<Profile, MeasureError> {
     let file = env::temp_dir().join(format!("postroom-instructions-{}-{count}.profile", std::process::id()));
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--dump-instr=yes", "--compress-strings=no", "--compress-pos=no"])
-        // Some processors copy and fill long values with one repeated instruction, which Callgrind counts once per
-        // byte. The setting prevents that.
+        // Some processors copy and fill long values with one repeated instruction, which Callgrind would count once per
+        // byte. The setting prevents the use of that instruction.
         .env("GLIBC_TUNABLES", TUNABLES)
         .arg(format!("--callgrind-out-file={}", file.display()))
         .args(operation.collecting())
@@ -99,7 +100,7 @@ fn run(operation: Operation, count: u64) -> Result<Profile, MeasureError> {
         return Err(MeasureError::Failed { operation, status: run.status, output });
     }
     let text = fs::read_to_string(&file).map_err(|error| MeasureError::Profile { operation, error });
-    // A profile left in the temporary folder does no harm.
+    // A profile that is left in the temporary folder does no harm.
     let _ = fs::remove_file(&file);
     Profile::parse(&text?).map_err(|(line, text)| MeasureError::Unreadable { operation, line, text })
 }
@@ -108,7 +109,7 @@ fn run(operation: Operation, count: u64) -> Result<Profile, MeasureError> {
 fn atomics(profile: &Profile) -> Result<HashMap<(String, u64), u64>, MeasureError> {
     let mut atomics = HashMap::new();
     for (object, counts) in &profile.objects {
-        // Code that Valgrind generates is in no file, and has no atomic instructions.
+        // Code that Valgrind generates belongs to no file, and has no atomic instructions.
         if !fs::exists(object).unwrap_or(false) {
             continue;
         }
@@ -123,20 +124,20 @@ fn atomics(profile: &Profile) -> Result<HashMap<(String, u64), u64>, MeasureErro
     Ok(atomics)
 }
 
-/// Parses a line of `objdump`. Returns the address if the instruction is atomic.
+/// Parses a line of `objdump`. Returns the address if the instruction on that line is atomic.
 fn atomic(line: &str) -> Option<u64> {
     let (address, instruction) = line.trim_start().split_once(":\t")?;
     if is_exclusive(instruction) { u64::from_str_radix(address, 16).ok() } else { None }
 }
 
-/// Returns the source line of an instruction, in the innermost of the functions inlined there that is not of the
-/// standard library.
+/// Returns the source line of an instruction. If functions are inlined there, it is the line in the innermost function
+/// that is not part of the standard library.
 fn source(object: &str, address: u64) -> Result<String, MeasureError> {
     let chain = tool("addr2line", &["--inlines", "--exe", object, &format!("{address:#x}")])?;
     let line = chain.lines().find(|line| !line.starts_with("/rustc/")).or(chain.lines().last());
     let line = line.unwrap_or("(unknown)").split(" (discriminator").next().unwrap_or_default();
-    // Files of the runtime are shown by their path in it, those of other crates by a path that begins with the crate's
-    // name.
+    // Files of the runtime are shown by their path within it. Files of other crates are shown by a path that begins
+    // with the name of the crate.
     let registry =
         |line: &str| line.split_once("/registry/src/").and_then(|(_, path)| Some(path.split_once('/')?.1.into()));
     let own = |line: &str| line.split_once("/runtime/src/").map(|(_, path)| path.into());

@@ -3,15 +3,15 @@
 use crate::compare::ATOMICS_SLACK;
 use crate::{large, passing, services};
 
-/// An operation of the runtime, as a process sees it. All run on one worker that always has work, so that no search for
-/// work and no sleep are counted; the thread outside sleeps until the end.
+/// An operation of the runtime, as a process sees it. All operations run on one worker that always has work. So neither
+/// searches for work nor sleeps are counted. The thread outside sleeps until the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A process sends a message to another one by its address: the sending part of `Counting`.
+    /// A process sends a message to another one by its address. This is the sending part of `Counting`.
     Send,
-    /// A process receives and handles a message: all of `Counting` but the sending part.
+    /// A process receives and handles a message. This is all of `Counting` except the sending part.
     Receive,
-    /// One process sends in steps of 1,000 messages, another one receives them.
+    /// One process sends in steps of 1,000 messages, and another one receives them.
     Counting,
     /// A message from one of two processes to the other, which it wakes.
     PingPong,
@@ -21,14 +21,15 @@ pub enum Operation {
     Recorded,
     /// An async process calls another one and gets the answer.
     Call,
-    /// A process spawns another one, whose entry stops it: its spawn, its only step and its exit.
+    /// A process spawns another one, whose entry stops it. What is measured is the spawn, the only step and the exit of
+    /// the new process.
     Spawn,
-    /// An async process starts to sleep for an hour and gives up: a timer is set and cancelled, like most timers. (The
-    /// worker would have to wait for a timer that fires.)
+    /// An async process starts to sleep for an hour and gives up. So a timer is set and cancelled, as most timers are.
+    /// (For a timer that fires, the worker would have to wait.)
     Timer,
     /// A message of 512 bytes that one process passes on to another one, which it wakes.
     Carry512,
-    /// Like `Carry512` with 4,096 bytes: the payload is moved to the message and to the method, but nowhere else.
+    /// Like `Carry512` with 4,096 bytes. The payload is moved to the message and to the method, but not anywhere else.
     Carry4096,
 }
 
@@ -69,9 +70,10 @@ impl Operation {
     }
 
     /// Returns the allowed difference between the number of atomic instructions and the recorded number. Where a thread
-    /// keeps tokens, the number depends on how often a tick of the watchdog makes it evict them, and so on time:
-    /// for a ping-pong 0.05 to 0.13 were counted (3.05 without kept tokens), for a call 1.1 on a quiet machine and up
-    /// to 1.7 beside other programs. For a large message it also depends on how long the copies take.
+    /// keeps tokens, the number depends on how many times a tick of the watchdog makes the thread evict them, and
+    /// therefore on time. For a ping-pong, 0.05 to 0.13 were counted (3.05 without kept tokens); for a call, 1.1 on a
+    /// quiet machine and up to 1.7 beside other programs. For a large message, the number also depends on how long the
+    /// copies take.
     pub fn atomics_slack(self) -> f64 {
         match self {
             Self::Call | Self::Carry512 | Self::Carry4096 => 1.0,
@@ -95,9 +97,9 @@ impl Operation {
         }
     }
 
-    /// Options that make Callgrind count only a part of the program. Collecting is toggled at the entry and at the end
-    /// of a function, in each thread separately. (The order matters: naming a function implies starting without
-    /// collecting.)
+    /// Options that make Callgrind count only a part of the program. They toggle collecting at the entry and at the end
+    /// of a function, separately in each thread. (The order of the options matters: naming a function implies starting
+    /// without collecting.)
     pub fn collecting(self) -> &'static [&'static str] {
         match self {
             Self::Send => &["--toggle-collect=*::send_batch*", "--collect-atstart=no"],

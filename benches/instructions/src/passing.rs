@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use postroom::prelude::*;
 use postroom::record::FlightRecorder;
 
-/// Number of messages that a producer sends in a step: enough that its messages to itself hardly count.
+/// Number of messages that a producer sends in a step. It is so large that the producer's messages to itself hardly
+/// count.
 const BATCH: u64 = 1_000;
 
-/// Returns a runtime with one worker and the same random choices each time.
+/// Returns a runtime with one worker that makes the same random choices each time.
 ///
-/// Waits for a tick of the watchdog, whose thread also prepares the barriers that make messages within a worker cheap,
-/// so that all operations of a run cost the same.
+/// Waits for a tick of the watchdog. The watchdog's thread also prepares the barriers that make messages within a
+/// worker cheap, so from then on all operations of a run cost the same.
 pub fn runtime() -> Runtime {
     let runtime = Runtime::builder().workers(1).seed(1).build().expect("a runtime");
     while runtime.statistics().watchdog.ticks == 0 {
@@ -22,7 +23,7 @@ pub fn runtime() -> Runtime {
     runtime
 }
 
-/// Runs `start` on a runtime, and waits until its processes have done all operations.
+/// Runs `start` on a runtime, and waits until the processes that it started have done all operations.
 pub fn finish(start: impl FnOnce(&Runtime, Sender<u64>), count: u64) {
     assert!(count > 0, "an operation is done at least once");
     let runtime = runtime();
@@ -74,7 +75,7 @@ impl Producer {
     }
 }
 
-/// Sends a batch of messages. Not inlined, since `send` and `receive` are measured by the name of this function.
+/// Sends a batch of messages. The function must not be inlined, since `send` and `receive` are measured by its name.
 #[inline(never)]
 fn send_batch(counter: Address<Counter>, numbers: Range<u64>) {
     for number in numbers {
@@ -113,16 +114,16 @@ impl Player {
     }
 }
 
-/// The part of a runtime's events that is recorded.
+/// Which part of a runtime's events is recorded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RecordedPart {
     Nothing,
-    /// The samples that a flight recorder takes with its default options.
+    /// The samples that a flight recorder with default options takes.
     Samples,
     Whole,
 }
 
-/// Returns the time that the operations take while that part of the events is recorded.
+/// Returns the time that the operations take while the given part of the events is recorded.
 pub fn timed_ping_pong(count: u64, part: RecordedPart) -> Duration {
     let runtime = runtime();
     let active = (part == RecordedPart::Whole)

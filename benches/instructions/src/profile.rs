@@ -9,12 +9,13 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Parses a profile with addresses and without abbreviations. The error is a line that it cannot read, and its
-    /// number.
+    /// Parses a profile with addresses and without abbreviations. The error has the number and the text of a line that
+    /// cannot be parsed.
     pub fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut profile = Self::default();
         let mut object = "???";
-        // The line after a call has the cost of the callee, which is counted where it ran.
+        // The line after a call has the cost of the callee. The line is skipped, since that cost is also counted where
+        // the callee ran.
         let mut is_call = false;
         let mut has_addresses = false;
         for (number, line) in (1..).zip(text.lines()) {
@@ -43,8 +44,8 @@ fn read(line: &str) -> Option<(u64, u64)> {
     Some((address, words.nth(1)?.parse().ok()?))
 }
 
-/// Returns whether an instruction, as `objdump` prints it, takes a cache line for itself or waits until all stores are
-/// visible: instructions with `lock`, exchanges with memory, which imply it, and the full fence.
+/// Returns true if an instruction, as `objdump` prints it, takes a cache line for itself or waits until all stores are
+/// visible. These are instructions with `lock`, exchanges with memory (which imply it), and the full fence.
 pub fn is_exclusive(instruction: &str) -> bool {
     let instruction = instruction.trim_start();
     instruction.starts_with("lock ")

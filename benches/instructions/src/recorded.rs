@@ -1,5 +1,5 @@
-//! The file of recorded values: a line for each operation, with its name, its number of instructions, how many of them
-//! are atomic, and the reason for these numbers.
+//! The file of recorded values. It has a line for each operation, with its name, its number of instructions, how many
+//! of them are atomic, and the reason for these numbers.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use crate::measure::Cost;
 
-/// The placeholder for a reason that is still missing.
+/// The placeholder for a reason that nobody has written yet.
 const NO_REASON: &str = "(say why it is what it is)";
 
 /// An error of the file of recorded values.
@@ -22,7 +22,7 @@ pub enum RecordedError {
     Twice { path: PathBuf, line: usize, name: String },
 }
 
-/// The recorded values, and the comment before them, which is kept unchanged.
+/// The recorded values, and the comment before them. The comment is kept unchanged.
 #[derive(Debug, Default, PartialEq)]
 pub struct Recorded {
     comment: String,
@@ -37,7 +37,7 @@ struct Line {
 }
 
 impl Recorded {
-    /// Reads the file. A file that does not exist has no values.
+    /// Reads the file. If the file does not exist, there are no values.
     pub fn read(path: &Path) -> Result<Self, RecordedError> {
         match fs::read_to_string(path) {
             Ok(text) => Self::parse(&text, path),

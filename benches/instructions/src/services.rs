@@ -85,9 +85,8 @@ impl Drop for Child {
     }
 }
 
-/// Number of children that are spawned before they run. When the last of them has ended, the next ones are spawned. So
-/// the number of live children does not depend on the moment at which the parent gets its next turn, which depends on
-/// the clock.
+/// Number of children that are spawned before they run. When the last of them has ended, the next children are spawned.
+/// So the number of live children does not depend on when the parent gets its next turn, which depends on the clock.
 const LITTER: u64 = 100;
 
 #[process]
@@ -130,7 +129,7 @@ struct Sleeper {
 impl Sleeper {
     #[entry]
     async fn doze(&mut self, ctx: &mut Context<Self>, count: u64) {
-        // This timer stays the earliest one. A program with many timers would have such a timer, too.
+        // This timer remains the earliest one throughout. A program with many timers would have such a timer, too.
         let mut first = pin!(ctx.sleep(LONG));
         assert!(is_pending(first.as_mut()).await, "an hour is not over");
         for _ in 0..count {
@@ -140,7 +139,7 @@ impl Sleeper {
     }
 }
 
-/// Polls once, and returns whether the future is pending.
+/// Polls the future once. Returns whether it is pending.
 async fn is_pending(mut future: std::pin::Pin<&mut impl Future<Output = ()>>) -> bool {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
 }

@@ -6,8 +6,8 @@ use crate::world::{Act, COUNT, Event, Index, MonitorState, State, Why, World, is
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::time::Instant;
 
-/// The number of messages simultaneously in flight that some state of each scenario must reach: on one node, and on two
-/// nodes, where the processes perform fewer acts.
+/// Each scenario must reach some state with at least this many messages in flight at once. The first number is for one
+/// node. The second is for two nodes, on which the processes perform fewer acts.
 const IN_FLIGHT: [usize; NODES] = [8, 4];
 
 /// The initial state, and the acts that processes may perform.
@@ -15,10 +15,10 @@ const IN_FLIGHT: [usize; NODES] = [8, 4];
 pub(crate) struct Scenario {
     pub(crate) start: World,
     pub(crate) allowed: &'static [ActKind],
-    /// The processes that act, and that are acted on.
+    /// The processes that perform acts. They act only on each other.
     pub(crate) actors: &'static [Index],
-    /// Whether all three processes start in the same position. If so, the first act is always one of the first process
-    /// towards the second, which reduces the number of states to a sixth.
+    /// Whether all three processes start in the same position. If so, the first act is always by the first process, and
+    /// towards the second process if it is towards any. This reduces the number of states to a sixth.
     pub(crate) is_symmetric: bool,
     /// A planted fault: notices overtake messages that were sent before them.
     pub(crate) notices_overtake: bool,
@@ -228,7 +228,7 @@ fn owners_know(world: &World) -> bool {
     })
 }
 
-/// Returns each running process, paired with each process of the other node.
+/// Returns each running process once for each process on the other node, paired with that process.
 fn across(world: &World) -> impl Iterator<Item = (Index, &Links<Index>, Index)> {
     running(world).flat_map(move |(one, links)| {
         (0..COUNT).filter(move |other| world.elsewhere(one, *other).is_some()).map(move |other| (one, links, other))

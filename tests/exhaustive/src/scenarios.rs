@@ -33,7 +33,7 @@ fn bound(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     Scenario { start, is_symmetric: true, ..strangers(acts, allowed) }
 }
 
-/// Returns a scenario with three processes: the first owns the second, and the second owns the third.
+/// Returns a scenario with three processes. The first owns the second, and the second owns the third.
 fn owners(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     let mut start = World::new(self::acts(acts));
     start.bind_spawned(0, 1, true, true, true);
@@ -41,8 +41,8 @@ fn owners(acts: u8, allowed: &'static [ActKind]) -> Scenario {
     Scenario { start, is_symmetric: false, ..strangers(acts, allowed) }
 }
 
-/// Returns a scenario with unrelated processes: the first two are on one node, the third is on another. The nodes have
-/// at most two sessions.
+/// Returns a scenario with three unrelated processes. The first two are on one node, and the third is on another. The
+/// nodes have at most two sessions.
 fn apart(acts: u8, actors: &'static [usize], refuses: bool, allowed: &'static [ActKind]) -> Scenario {
     let mut start = World::new(acts);
     start.sessions = Some(Box::new(Sessions::new([0, 0, 1], 2, refuses)));
@@ -57,7 +57,7 @@ fn trapping(mut scenario: Scenario) -> Scenario {
 
 const ALL: &[ActKind] = &[ActKind::Link, ActKind::Watch, ActKind::Trap, ActKind::Kill, ActKind::Finish, ActKind::Fail];
 
-/// Performs eight acts, so that two processes can unlink, link and unlink again at the same time.
+/// The processes perform eight acts, so that two of them can unlink, link and unlink again at the same time.
 #[test]
 fn links() {
     check(strangers(8, &[ActKind::Link, ActKind::Fail]));
@@ -116,7 +116,7 @@ fn monitors_across_nodes() {
     check(apart(acts(3), &[0, 2], true, &[ActKind::Watch, ActKind::Finish]));
 }
 
-/// Always performs two acts, since three take over ten minutes.
+/// The processes always perform two acts, since a search with three takes over ten minutes.
 #[test]
 fn all_across_nodes() {
     check(trapping(apart(2, &[0, 1, 2], false, &[ActKind::Link, ActKind::Watch, ActKind::Fail])));

@@ -1,8 +1,8 @@
 //! Three processes, and the messages in flight between them. Messages between two nodes are in `routing`.
 //!
-//! The messages of one sender in one lane arrive in order. There is no order between senders or between lanes, which
-//! is less than production guarantees: there, a lane has one order for all senders. A notice is received when the
-//! control lane has no more messages of its sender; production waits until the lane is empty.
+//! The messages of one sender in one lane arrive in order. There is no order between senders or between lanes.
+//! Production guarantees more: all messages in a lane have one order. In the model, a notice can be received as soon as
+//! the control lane has no more messages from the sender of the notice; in production, only when the lane is empty.
 
 pub(crate) use crate::exit::ExitReason as Why;
 use crate::links::protocol::{Cause, ConnectionId, LinkEffect, LinkMessage, Links, answer_for_the_dead};
@@ -42,13 +42,13 @@ pub(crate) enum Act {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Act(Index, Act),
-    /// The second process receives a message from the first one: the one at the given place in the control lane.
+    /// The second process receives a message from the first one. The number is the message's place in the control lane.
     Receive(Index, Index, usize),
     /// The second process receives the first's notice.
     ReceiveNotice(Index, Index),
     /// An exiting process notifies its partners.
     NotifyPartners(Index),
-    /// A message of the first process finds the second dead, and is answered on its behalf.
+    /// A message from the first process finds the second one dead, and is answered on behalf of the dead process.
     AnswerForDead(Index, Index, usize),
     BetweenNodes(NodeEvent),
 }
@@ -56,7 +56,7 @@ pub(crate) enum Event {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum State {
     Running(Links<Index>),
-    /// The PID is unroutable, but the process still receives link messages.
+    /// The process is exiting: its PID is unroutable, but it still receives link messages.
     Exiting(Links<Index>, Why),
     Dead,
 }
@@ -79,12 +79,12 @@ pub(crate) struct World {
     /// Indexed by sender, then receiver.
     pub(crate) control: [[VecDeque<Control>; COUNT]; COUNT],
     pub(crate) notices: [[VecDeque<Notice>; COUNT]; COUNT],
-    /// The number of acts that are left.
+    /// The number of acts that the processes may still perform.
     pub(crate) acts: u8,
     /// The sessions between the nodes of processes, if there are two nodes.
     pub(crate) sessions: Option<Box<Sessions>>,
 
-    // The knowledge of an outside observer, to be compared with that of the processes.
+    // What an outside observer knows, to be compared with what the processes know.
     pub(crate) traps: [bool; COUNT],
     pub(crate) watches: [BTreeMap<u64, (Index, MonitorState)>; COUNT],
     /// Whether the first process has yet to be notified of a failure of the second, to which it was linked.
@@ -135,7 +135,8 @@ impl World {
         here + self.sessions.as_ref().map_or(0, |sessions| sessions.in_flight())
     }
 
-    /// Returns whether only an act can change the state.
+    /// Returns true if nothing is under way, so that only an act, or the loss or beginning of a session, can change the
+    /// state.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.in_flight() == 0
             && !self.states.iter().any(|state| matches!(state, State::Exiting(..)))
@@ -182,12 +183,12 @@ impl World {
         }
     }
 
-    /// Sends a message. A message to a dead process is dropped at once, unless it asks for an answer.
+    /// Sends a message. If the receiver is dead, the message is dropped at once, unless it asks for an answer.
     pub(crate) fn post(&mut self, by: ConnectionId, from: Index, to: Index, message: LinkMessage<Why>) {
         let is_notice = matches!(message, LinkMessage::Down(..) | LinkMessage::Exit(_));
         match &self.states[to] {
             State::Dead if answer_for_the_dead(&message).is_none() => {}
-            // Such a notice is never received: `engine/lifecycle/exit.rs` drops the data lane.
+            // The notice would never be received: `engine/lifecycle/exit.rs` drops the data lane.
             State::Exiting(..) if is_notice => {}
             _ if is_notice => self.notices[from][to].push_back((by, message)),
             _ => self.control[from][to].push_back(Control::Link(by, message)),
@@ -201,7 +202,7 @@ impl World {
         }
     }
 
-    /// Makes the PID unroutable and drops the state.
+    /// Begins the exit of a process: makes its PID unroutable and drops its state.
     fn begin_exit(&mut self, process: Index, why: Why) {
         let state = std::mem::replace(&mut self.states[process], State::Dead);
         let State::Running(links) = state else { unreachable!("a process exits once") };
@@ -351,8 +352,8 @@ impl World {
         if !why.is_quiet() {
             for other in links.links() {
                 self.failure_pending[other][process] = match &self.states[other] {
-                    // The other process has unlinked, and this process has not received the unlink yet. Notifications
-                    // of a process on another node are observed in `routing`.
+                    // No notification is due if the other process has unlinked and this process has not received the
+                    // unlink yet. Notifications from a process on another node are observed in `routing`.
                     State::Running(links) => {
                         let has_unlinked = links.links_with(process).count() == 0 && is_unlinking(links, process);
                         !has_unlinked && self.elsewhere(other, process).is_none()
@@ -391,7 +392,8 @@ fn is_question(control: &Control) -> bool {
     matches!(control, Control::Link(_, message) if answer_for_the_dead(message).is_some())
 }
 
-/// Returns whether the process waits for the answer to an unlink; meanwhile it accepts no link from the other process.
+/// Returns true if the process is waiting for the answer to an unlink. Until then it accepts no link from the other
+/// process.
 pub(crate) fn is_unlinking(links: &Links<Index>, other: Index) -> bool {
     const UNUSED: ConnectionId = ConnectionId(u64::MAX - 1);
     let mut linked = links.clone();

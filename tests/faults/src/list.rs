@@ -1,4 +1,4 @@
-//! The list of faults, `tests/faults/list`, whose header describes the format of a record.
+//! The list of faults, `tests/faults/list`. The header of that file describes the format of a record.
 
 use std::path::Path;
 
@@ -7,20 +7,20 @@ pub struct Fault {
     pub name: String,
     /// The path relative to the root of the checkout.
     pub file: String,
-    /// Whether no program can tell the difference; the comment above the record explains why.
+    /// True if no program can tell the faulty line from the original. The comment above the record explains why.
     pub is_equivalent: bool,
-    /// The original line, without indentation.
+    /// The original line, without its indentation.
     pub before: String,
-    /// The faulty line; empty if the line is removed.
+    /// The faulty line. Empty if the fault removes the line.
     pub after: String,
-    /// The tests to run, one of which must fail.
+    /// The tests to run. One of them must fail.
     pub tests: Vec<Tests>,
 }
 
 /// A word of a record's last line: a test program, and a filter for its tests.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tests {
-    /// `lib=wheel`, `it=engine::bounds`, `leaks`, …
+    /// The word, such as `lib=wheel`, `it=engine::bounds` or `leaks`.
     pub word: String,
 }
 
@@ -29,7 +29,7 @@ impl Tests {
     pub fn target(&self) -> Vec<String> {
         let words = |text: &str| text.split(' ').map(str::to_string).collect();
         match self.word.split('=').next().unwrap_or_default() {
-            // Includes the tests of simulations.
+            // The feature adds the tests of simulations.
             "lib" => words("-p postroom --lib --features test"),
             "macros" => words("-p postroom-macros --lib"),
             "models" => words("-p postroom-models --lib"),
@@ -41,7 +41,7 @@ impl Tests {
         }
     }
 
-    /// Returns the filter with which the program runs.
+    /// Returns the filter that is passed to the program.
     pub fn filter(&self) -> Option<String> {
         let (program, filter) = self.word.split_once('=')?;
         Some(match program {
@@ -51,8 +51,8 @@ impl Tests {
         })
     }
 
-    /// Returns whether the program links the whole crate in `folder`, in which case a fault in it can be switched on at
-    /// run time.
+    /// Returns true if the program links the whole crate in `folder`. If so, a fault in that crate can be switched on
+    /// at run time.
     pub fn links(&self, folder: &str) -> bool {
         match folder {
             "console/src/" => self.is_of_the_console(),

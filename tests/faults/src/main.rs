@@ -1,14 +1,15 @@
-//! Plants one fault at a time in a copy of the checkout and runs the tests that its record names: one must fail.
+//! Plants one fault at a time in a copy of the checkout and runs the tests that its record names, one of which must
+//! fail.
 //!
 //! ```text
 //! tests/faults/run [--list | --simulated] [--jobs N] [WORD ...]   only faults whose names contain one of the words
 //! ```
 //!
-//! `--list` lists the faults and reports records that no longer match the code. `--simulated` instead counts how many
-//! seeds each strategy of simulated tests needs to find the faults whose records name such a test
-//! (`it=simulation…`), and writes the table of the guide, unless words select only some faults. `--jobs` is the number
-//! of concurrent tests (default 1). All faults take about an hour, most of it in tests that hang, as expected.
-//! Concurrent runs would overwrite each other's copy.
+//! `--list` lists the faults and reports records that no longer match the code. `--simulated` takes the faults whose
+//! records name a simulated test (`it=simulation…`), and counts how many seeds each strategy needs to find them. It
+//! writes the table of the guide, unless words select only some faults. `--jobs` is the number of concurrent tests
+//! (default 1). All faults take about an hour, most of it in tests that hang, as expected. Concurrent runs of this
+//! program would overwrite each other's copy.
 //!
 //! The exit status is 1 if at least a tenth of the faults that are not equivalent survive, or if a record is stale.
 
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-/// The time limit of tests, as a multiple of their time without a fault. A test that hangs runs for this time.
+/// The time limit of tests, as a multiple of their time without a fault. A test that hangs takes this long.
 const PATIENCE: u32 = 8;
 const SHORTEST_PATIENCE: Duration = Duration::from_secs(60);
 /// The time limit of a build.
@@ -40,7 +41,7 @@ struct Place {
     root: PathBuf,
     copy: PathBuf,
     target: PathBuf,
-    /// The contents at the start of the files with faults, since the checkout may change meanwhile.
+    /// The contents of the files with faults, as they were at the start, since the checkout may change during the run.
     originals: BTreeMap<String, String>,
 }
 
@@ -283,7 +284,7 @@ impl Place {
         self.run_with(program, tests, number, within, |_| {})
     }
 
-    /// Like [`run`](Self::run), with further arguments or variables.
+    /// Like [`run`](Self::run), with further arguments or environment variables, which `more` adds.
     fn run_with(
         &self,
         program: &Path,
@@ -336,7 +337,7 @@ impl Place {
         });
     }
 
-    /// Plants a fault that cannot be switched on, builds, runs the tests, and removes the fault.
+    /// Plants a fault that cannot be switched on, builds, runs the tests, and removes the fault again.
     fn run_alone(&self, fault: &Fault, faults: &[Fault], switched: &BTreeSet<usize>) -> Verdict {
         if fault.tests.iter().any(|tests| tests.word.starts_with("models")) {
             // The models include the runtime's files without the crate root, which contains the switch.
@@ -365,7 +366,7 @@ impl Place {
                 judge(tests, &output).map(Verdict::Caught)
             }
         });
-        // Restores the file, including the faults that can be switched on.
+        // This restores the file, including the faults that can be switched on.
         let mut still = switched.clone();
         self.write_switched(faults, &mut still);
         verdict.unwrap_or(Verdict::Survived)
@@ -392,7 +393,7 @@ fn judge(tests: &Tests, output: &Output) -> Option<String> {
     passed(output).err().map(|failed| format!("{}: {failed}", tests.word))
 }
 
-/// Returns an error that names the failed tests. A program that ran no test also counts as failed.
+/// Returns an error that names the tests that failed. A program that ran no test counts as failed, too.
 fn passed(output: &Output) -> Result<(), String> {
     let log = String::from_utf8_lossy(&output.stdout);
     if output.status.success() {

@@ -1,4 +1,5 @@
-//! Measures which faults simulated tests find, with which strategy and how many seeds: a table of the guide.
+//! Measures which faults the simulated tests find, by which strategy, and after how many seeds. The result is a table
+//! of the guide.
 
 use super::{BUILD, Fault, Place, SHORTEST_PATIENCE, Tests, judge, passed};
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ const END: &str = "<!-- End of the planted faults. -->";
 const STRATEGIES: [&str; 4] = ["random", "pct", "rare", "portfolio"];
 /// The maximum number of seeds that a strategy may use.
 const SEEDS: u64 = 10_000;
-/// The number of searches, each with different seeds. The median counts.
+/// The number of searches, each with different seeds. Their median counts.
 const SEARCHES: u64 = 5;
 
 /// Returns whether the tests are simulated ones.
@@ -20,7 +21,8 @@ pub fn in_simulation(tests: &Tests) -> bool {
     tests.word.starts_with("it=simulation")
 }
 
-/// Returns the rows of the table, one for each fault with a simulated test in its record.
+/// Returns the rows of the table: one for each simulated test that a record names, unless the fault makes the test hang
+/// or abort, or survives it.
 pub fn rows(place: &Place, faults: &[Fault], switched: &BTreeSet<usize>) -> Vec<String> {
     let mut rows = Vec::new();
     let all: BTreeSet<&Tests> =
@@ -44,7 +46,7 @@ pub fn rows(place: &Place, faults: &[Fault], switched: &BTreeSet<usize>) -> Vec<
             };
             let test = caught.rsplit_once(": ").map_or("", |(_, tests)| tests.split(' ').next().unwrap_or_default());
             if !test.contains("::") {
-                // The test hangs or aborts, which takes equally long every time.
+                // The test hangs or aborts, so it takes equally long with every strategy.
                 println!("CAUGHT    {:<44} {caught}", fault.name);
                 continue;
             }
@@ -85,7 +87,7 @@ fn seeds(said: &str) -> Option<u64> {
     rest.split_once("(run ")?.1.split(' ').next()?.parse().ok()
 }
 
-/// Returns the kind of failure of the given test: an assertion, or a failure that the simulation detects by itself.
+/// Returns how the given test failed: by an assertion, or in a way that the simulation detects by itself.
 fn seen(said: &str, test: &str) -> &'static str {
     let report = said.split_once(&format!("---- {test} stdout ----")).map_or(said, |(_, report)| report);
     let report = report.split_once("\n----").map_or(report, |(report, _)| report);

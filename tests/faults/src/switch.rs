@@ -1,9 +1,9 @@
-//! Faults that are switched on by a number in the environment: all faults of the runtime are compiled at once, and
+//! Faults that are switched on by a number in the environment. So all faults of a crate can be compiled at once, and
 //! each test program runs with one of them.
 //!
-//! A fault replaces one line with another. If both lines have the same shape, the combined line is `if planted::on(7)
-//! { wrong } else { right }`, around the part that differs. If that does not compile (in a constant, or in a macro's
-//! argument), the fault is planted alone.
+//! A fault replaces one line with another. If both lines have the same shape, they are combined into `if planted::on(7)
+//! { wrong } else { right }`, which encloses only the part that differs. If that does not compile (in a constant, or in
+//! the argument of a macro), the fault is planted alone.
 
 /// The module that is appended to the crate root.
 pub const MODULE: &str = r#"
@@ -18,7 +18,8 @@ pub mod planted {
 }
 "#;
 
-/// Returns the line `before` combined with the `faults` (their numbers and lines), or `None` if the shapes differ.
+/// Combines the line `before` with the `faults` (their numbers and lines). Returns `None` if the shapes of the lines
+/// differ.
 pub fn line(before: &str, faults: &[(usize, &str)]) -> Option<String> {
     let before = before.trim();
     SHAPES.iter().find_map(|shape| {
@@ -41,7 +42,7 @@ pub fn line(before: &str, faults: &[(usize, &str)]) -> Option<String> {
     })
 }
 
-/// Returns whether the shape is a whole statement or expression, in which case the two lines need no common parts.
+/// Returns true if the shape is a whole statement or expression. Then the two lines need no common parts.
 fn is_statement(start: &str, end: &str) -> bool {
     start.is_empty() && end.is_empty()
 }

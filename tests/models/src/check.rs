@@ -1,8 +1,10 @@
 //! Runs a model: all its executions, up to a bound on preemptions.
 //!
 //! An execution must not leak into the next one, whereas production code keeps its slots and nodes forever. So a value
-//! made with [`keep`] is dropped at the end of the execution. A model that never reaches its race proves nothing, so a
-//! test names the places that some execution must reach, and [`check`] counts them.
+//! made with [`keep`] is dropped at the end of the execution.
+//!
+//! A model that never reaches its race proves nothing. So a test names the places that some execution must reach, and
+//! [`check`] counts how many times each was reached.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -28,7 +30,7 @@ pub(crate) fn keep<T: 'static>(value: T) -> &'static T {
     }
     let place = Box::into_raw(Box::new(value));
     KEPT.with_borrow_mut(|kept| kept.push(Kept { place: place.cast(), drop: drop_box::<T> }));
-    // SAFETY: dropped by `end`, when all other threads of the execution have been joined.
+    // SAFETY: `end` drops the value, but only after all other threads of the execution have been joined.
     unsafe { &*place }
 }
 
@@ -50,14 +52,14 @@ fn begin() {
     crate::slots::TABLE.freed();
     crate::routing::alias::reset();
     EXECUTIONS.set(EXECUTIONS.get() + 1);
-    // These are left over from an execution that failed in an earlier test on this thread: their memory is leaked, not
-    // dropped.
+    // If an execution failed in an earlier test on this thread, its values are left over. They are not dropped, so
+    // their memory is leaked.
     KEPT.take().clear();
 }
 
 fn end() {
     for Kept { place, drop } in KEPT.take().into_iter().rev() {
-        // SAFETY: made by `keep` for this type; the model is over and has joined its threads.
+        // SAFETY: made by `keep` for this type, and unused now: the model is over and has joined its threads.
         unsafe { drop(place) };
     }
 }
@@ -68,7 +70,7 @@ pub(crate) fn deep(everyday: usize, full: usize) -> usize {
     if std::env::var("POSTROOM_MODELS").is_ok_and(|which| which == "full") { full } else { everyday }
 }
 
-/// Returns the preemption bound of an execution: a higher bound finds more and takes longer.
+/// Returns the preemption bound of an execution. A higher bound finds more and takes longer.
 fn bound(default: usize) -> usize {
     let deeper = std::env::var("POSTROOM_MODEL_PREEMPTIONS").ok();
     deeper.map_or(default, |deeper| deeper.parse().expect("POSTROOM_MODEL_PREEMPTIONS is a whole number"))

@@ -27,7 +27,7 @@ pub(crate) enum Fault {
     TornCompare,
     /// Exchanges of pointers are a load and a store.
     TornSwap,
-    /// A driver omits a step or performs it in the wrong order; the number identifies the step.
+    /// A driver omits a step or performs it in the wrong order. The number identifies the step.
     Driver(u8),
 }
 

@@ -101,8 +101,8 @@ impl<T> OwnedCell<T> {
     }
 }
 
-/// A queue that hands over its elements. It uses a lock, which orders more than the real queue does, so it is only
-/// suitable for protocols that hand over nothing else through the queue.
+/// A queue that hands over its elements. It uses a lock, which orders more than the real queue does. So it suits only
+/// protocols that hand over nothing else through the queue.
 pub(crate) struct SegQueue<T>(Mutex<std::collections::VecDeque<T>>);
 
 impl<T> SegQueue<T> {
@@ -123,7 +123,7 @@ impl<T> SegQueue<T> {
     }
 }
 
-/// A value without the padding, which the models do not need.
+/// A value without padding, which the models do not need.
 #[derive(Debug)]
 pub(crate) struct CachePadded<T>(T);
 
@@ -152,8 +152,8 @@ pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> Mute
 /// Does nothing: in a model, no other thread runs during a spin.
 pub(crate) fn spin() {}
 
-/// Yields. Called when vacating a slot finds an envelope that is not linked yet, and when a thread waits for another
-/// one that is taking its tokens.
+/// Yields. Production code calls it when it vacates a slot and finds an envelope that is not linked yet, and when a
+/// thread waits for another one that is taking its tokens.
 pub(crate) fn yield_now() {
     crate::check::reach("yielded");
     loom::thread::yield_now();
@@ -177,7 +177,7 @@ pub(crate) fn fence(order: Ordering) {
 /// Does nothing: loom tries all orders anyway.
 pub(crate) fn disturb() {}
 
-/// A fence, since loom has no threads that could be interrupted.
+/// Executes a fence, since loom has no threads that could be interrupted.
 pub(crate) fn light_barrier() {
     if !fault::is(Fault::NoLightBarrier) {
         loom::sync::atomic::fence(Ordering::SeqCst);
@@ -201,8 +201,8 @@ pub(crate) fn checked_light_barrier() {
 /// Does nothing: models have no simulator.
 pub(crate) fn touch_everything() {}
 
-/// Restores the total order of sequentially consistent accesses, which loom does not provide, for code that relies on
-/// it.
+/// Restores the total order of sequentially consistent accesses, for code that relies on it. Loom does not provide that
+/// order.
 pub(crate) fn fence_for_models() {
     if !fault::is(Fault::NoSingleOrder) {
         loom::sync::atomic::fence(Ordering::SeqCst);

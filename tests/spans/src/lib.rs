@@ -1,6 +1,6 @@
 //! A subscriber layer that records spans and events, for tests.
 //!
-//! The subscriber is global, so all tests of a binary share it: each test looks only for its own processes and texts.
+//! The subscriber is global, so all tests of a binary share it. Each test looks only for its own processes and texts.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,9 +15,9 @@ use tracing_subscriber::{Layer, Registry};
 static RECORD: Mutex<Record> = Mutex::new(Record { spans: Vec::new(), events: Vec::new(), faults: Vec::new() });
 
 struct Record {
-    /// All spans so far; a span's number is its index.
+    /// All spans so far. The number of a span is its index.
     spans: Vec<Recorded>,
-    /// The text of each event, and the innermost span around it.
+    /// The text of each event, and the number of the innermost span around it.
     events: Vec<(String, Option<usize>)>,
     faults: Vec<String>,
 }
@@ -25,7 +25,7 @@ struct Record {
 /// A span.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// The index among all spans.
+    /// The index of the span among all spans.
     pub number: usize,
     /// The target of the span.
     pub target: &'static str,
@@ -56,7 +56,7 @@ fn record() -> MutexGuard<'static, Record> {
     RECORD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Installs the recording subscriber for the whole program, at the first call.
+/// Installs the recording subscriber for the whole program when it is first called.
 ///
 /// # Panics
 /// If another subscriber is installed.
@@ -89,12 +89,12 @@ pub fn span(number: usize) -> Recorded {
     record().spans[number].clone()
 }
 
-/// Returns the number of spans that are open or entered.
+/// Returns the number of spans that are open, or that a thread is in.
 pub fn open_spans() -> usize {
     record().spans.iter().filter(|span| !span.is_closed || span.inside != 0).count()
 }
 
-/// Returns the violations of the rules of spans: an exit without an entry, or an entry of a closed span.
+/// Returns the violations of the rules of spans: an exit without an entry, or a use of a closed or unknown span.
 pub fn faults() -> Vec<String> {
     record().faults.clone()
 }

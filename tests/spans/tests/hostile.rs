@@ -10,19 +10,20 @@ use tracing::{Event, Metadata, Subscriber};
 use tracing_core::span::Current;
 use tracing_subscriber::Registry;
 
-/// The methods of a subscriber, by number.
+/// The methods of a subscriber. The tests refer to them by index.
 const METHODS: [&str; 8] =
     ["enabled", "new_span", "record_follows_from", "enter", "exit", "try_close", "clone_span", "current_span"];
 
 /// The method that misbehaves: its index in `METHODS` plus one, or 0 if none does.
 static MISBEHAVES: AtomicUsize = AtomicUsize::new(0);
-/// The way in which it misbehaves: it panics if this is 1, and sends a message otherwise.
+/// How the method misbehaves: it panics if this is 1, and sends a message otherwise.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 static STRUCK: AtomicU64 = AtomicU64::new(0);
 static SENT: AtomicU64 = AtomicU64::new(0);
 static COUNTER: OnceLock<Address<Counter>> = OnceLock::new();
 
-/// Maximum number of sends by the subscriber: each message that it sends makes it send again.
+/// The maximum number of messages that the subscriber sends. There must be a limit, since each of these messages makes
+/// it send again.
 const MOST_SENT: u64 = 500;
 
 #[derive(Default)]
@@ -58,7 +59,7 @@ impl Subscriber for Hostile {
         metadata.target().starts_with("postroom") && self.registry.enabled(metadata)
     }
 
-    // Makes `tracing` call `enabled` each time.
+    // This makes `tracing` call `enabled` for each event and span.
     fn register_callsite(&self, _: &'static Metadata<'static>) -> tracing::subscriber::Interest {
         tracing::subscriber::Interest::sometimes()
     }
@@ -163,8 +164,8 @@ impl Node {
     }
 }
 
-/// Catches: a panic of the subscriber that loses a message, ends a process or unwinds from a send, and a subscriber
-/// that is called under a lock.
+/// Catches: a panic of the subscriber that loses a message, ends a process or unwinds from a send. Also catches a
+/// subscriber that is called under a lock.
 #[test]
 fn a_subscriber_may_panic_or_send_in_each_of_its_methods() {
     const MESSAGES: u64 = 50;

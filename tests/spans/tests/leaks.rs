@@ -54,7 +54,7 @@ impl Node {
     }
 }
 
-/// Waits until no span is open: threads may still be leaving some.
+/// Waits until no span is open, since threads may still be leaving some.
 fn nothing_is_open() {
     let begun = Instant::now();
     while open_spans() > 0 {
@@ -64,8 +64,8 @@ fn nothing_is_open() {
     assert_eq!(faults(), Vec::<String>::new());
 }
 
-/// Catches: an origin that is not dropped with its message, be it handled, unhandled, dropped at a bound, or left in
-/// the mailbox of a process that ends.
+/// Catches: an origin that is not dropped with its message, whether the message is handled, unhandled, dropped at a
+/// bound, or left in the mailbox of a process that ends.
 #[test]
 fn nothing_is_left_of_a_hundred_thousand_messages() {
     install();
@@ -92,7 +92,7 @@ fn nothing_is_left_of_a_hundred_thousand_messages() {
             });
         }
         runtime.until_idle().unwrap();
-        // Some of the rest is left in the mailbox of a process that ends.
+        // Some of the following messages are left in the mailbox of a process that ends.
         let end = first.pid().join();
         for number in 0..MESSAGES / 4 {
             let _ended = info_span!("request").in_scope(|| first.pass(0, token.clone()).send());

@@ -34,7 +34,7 @@ fn attribute(span: &SpanData, name: &str) -> Option<String> {
     span.attributes.iter().find(|pair| pair.key.as_str() == name).map(|pair| pair.value.to_string())
 }
 
-/// Catches: a message's span that has a parent, and a link to a span other than the sender's.
+/// Catches: a message's span that has a parent, and a link to another span than the sender's.
 #[test]
 fn messages_are_exported_as_roots_with_a_link_to_their_sender() {
     let exporter = InMemorySpanExporter::default();

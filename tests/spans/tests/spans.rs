@@ -14,14 +14,14 @@ fn runtime() -> Runtime {
     Runtime::builder().workers(1).build().unwrap()
 }
 
-/// Returns the only span of a message to the process with that label.
+/// Returns the only span of a message to the process with the given label.
 fn only(label: &str) -> Recorded {
     let spans = spans_with("label", label);
     let [span] = spans.as_slice() else { panic!("one span of {label}, not {spans:#?}") };
     span.clone()
 }
 
-/// Checks the properties of every message's span.
+/// Checks the properties that the spans of all messages have.
 fn is_root(span: &Recorded) {
     assert_eq!((span.target, span.name), ("postroom::message", "postroom.message"));
     assert_eq!(span.parent, None, "a root: {span:#?}");
@@ -29,7 +29,7 @@ fn is_root(span: &Recorded) {
     assert_eq!(faults(), Vec::<String>::new());
 }
 
-/// Waits until a span is closed, as its process may still be leaving it. Returns the span.
+/// Waits until a span is closed, since its process may still be leaving it. Returns the span.
 fn closed(number: usize) -> Recorded {
     while !span(number).is_closed {
         std::thread::yield_now();
@@ -75,7 +75,7 @@ impl Clerk {
         self.done.send(text).unwrap();
     }
 
-    /// Sends within a span of the program's own.
+    /// Sends a message from inside a span of the program's own.
     #[message]
     fn pass_from(&mut self, name: &'static str) {
         let next = self.next.unwrap();
@@ -168,7 +168,7 @@ fn a_message_is_handled_in_a_root_span_that_follows_from_its_senders() {
     [request, first_span, last_span].into_iter().for_each(|span| _ = closed(span.number));
 }
 
-/// Catches: a link to the message's span although the program is in an inner span of its own.
+/// Catches: a link to the span of the sender's message, although the program has entered an inner span of its own.
 #[test]
 fn a_message_follows_from_the_innermost_span_of_its_sender() {
     let runtime = runtime();
@@ -195,7 +195,7 @@ fn an_async_method_is_in_its_span_whenever_it_runs_and_only_then() {
     let first_span = only("async: first");
     is_root(&first_span);
     assert_eq!((first_span.inside, first_span.is_closed), (0, false), "it waits");
-    // The same worker runs other processes meanwhile.
+    // In the meantime the same worker runs other processes.
     let (other, done_other) = clerk(&runtime, "async: other", None);
     other.pass("async: meanwhile").send().unwrap();
     assert_eq!(done_other.recv(), Ok("async: meanwhile"));
@@ -214,7 +214,7 @@ fn an_async_method_is_in_its_span_whenever_it_runs_and_only_then() {
     assert!(closed(first_span.number).entered >= 2);
 }
 
-/// Catches: a method that is cut short and whose locals are dropped outside of its span.
+/// Catches: a method that is cut short, and whose locals are then dropped outside of its span.
 #[test]
 fn a_method_that_is_dropped_is_dropped_in_its_span() {
     let runtime = runtime();
@@ -258,7 +258,7 @@ fn a_message_of_a_timer_follows_from_the_span_that_set_it() {
     closed(first_span.number);
 }
 
-/// Catches: a repeated timer that keeps open the span that set it.
+/// Catches: a repeated timer that keeps the span open in which it was set.
 #[test]
 fn of_a_repeated_message_the_first_follows_from_the_span_that_set_the_timer() {
     let clock = Clock::manual();
@@ -483,7 +483,7 @@ fn a_process_by_hand_answers_in_a_span() {
     closed(span.number);
 }
 
-/// Catches: a dead letter that does not name its sender, although the message carries the sender.
+/// Catches: a dead letter that does not name its sender, although the message carries it.
 #[test]
 fn a_dead_letter_names_its_sender() {
     install();

@@ -29,7 +29,8 @@ impl Random {
     }
 }
 
-/// Computes for about `work`, without reading a clock. On a disturbed core, the same computation takes longer.
+/// Computes for about `work`, without reading a clock. On a disturbed core, the computation is the same but takes
+/// longer.
 pub fn spin(work: Duration) {
     static PER_MICROSECOND: OnceLock<f64> = OnceLock::new();
     let per_microsecond = PER_MICROSECOND.get_or_init(|| {
@@ -51,7 +52,7 @@ fn turn(rounds: u64) {
     black_box(value);
 }
 
-/// Number of rows that are placed by messages; a single process searches the remaining rows.
+/// Number of rows that are placed by messages. A single process then searches the remaining rows.
 pub const QUEENS_DEPTH: usize = 3;
 
 /// Returns whether a queen in `column` of the next row is safe from those in `rows`.
@@ -99,7 +100,7 @@ fn matrix(width: usize, seed: u64) -> Vec<f64> {
     (0..width * width).map(|_| random.below(1_000) as f64 / 1_000.0).collect()
 }
 
-/// Returns the rows from `first` on, at most [`BLOCK`], of the product of two matrices.
+/// Returns rows of the product of two matrices: those from `first` on, at most [`BLOCK`].
 pub fn multiply(left: &[f64], right: &[f64], width: usize, first: usize) -> Vec<f64> {
     let rows = BLOCK.min(width - first);
     let mut product = vec![0.0; rows * width];
@@ -165,7 +166,7 @@ impl Iterator for Transfers {
 /// Number of keys in the dictionary, which is empty at the start.
 pub const KEYS: u64 = 512;
 
-/// Number of requests per write.
+/// Average number of requests for each write.
 const REQUESTS_PER_WRITE: u64 = 10;
 
 /// A client's request to the dictionary.
@@ -175,7 +176,8 @@ pub enum Request {
     Write { key: u64, value: u64 },
 }
 
-/// The requests of one client, drawn with its number as the seed; a write stores the number of the request.
+/// The requests of one client. They are drawn with the client's number as the seed. A write stores the number of the
+/// request.
 #[derive(Clone, Debug)]
 pub struct Requests {
     random: Random,
@@ -216,7 +218,8 @@ pub enum Colour {
 impl Colour {
     pub const ALL: [Self; 3] = [Self::Blue, Self::Red, Self::Yellow];
 
-    /// Returns the colour of two creatures after they met: their common one, or the one that neither has.
+    /// Returns the colour of two creatures after they have met: the one that they share, or else the one that neither
+    /// has.
     pub fn complement(self, other: Self) -> Self {
         match (self, other) {
             (Self::Blue, Self::Red) | (Self::Red, Self::Blue) => Self::Yellow,

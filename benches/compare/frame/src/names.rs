@@ -2,7 +2,8 @@
 
 use crate::plan::{Bounding, Style, Via, Workload};
 
-/// Implements the names of an enum: a list of all values, `name`, `Display`, and a `FromStr` whose error lists them.
+/// Implements the names of an enum: a list of all values, `name`, `Display`, and `FromStr`, whose error lists the
+/// names.
 #[macro_export]
 macro_rules! named {
     ($type:ty, $what:literal, [$($variant:ident = $name:literal),* $(,)?]) => {

@@ -1,68 +1,68 @@
-//! The measurements: one run of one workload on one system, and its expected result.
+//! The plan of one run of a workload, and the outcome of the run.
 
 use std::time::Duration;
 
-/// A workload. Each variant documents its processes, one operation, and its check: the number that proves that it was
-/// done.
+/// A workload. The documentation of each variant describes its processes, what one operation is, and its check, which
+/// is the number that proves that the work was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Workload {
     /// Two processes pass one ball `size` times. Operation: a pass. Check: balls received by both.
     PingPong,
-    /// `width` pairs pass one ball each, `size` passes in all pairs together. Check: balls received by all.
+    /// `width` pairs pass one ball each, with `size` passes in all pairs together. Check: balls received by all.
     PingPongPairs,
     /// A token goes `size` hops around a ring of `width` processes. Operation: a hop. Check: tokens received by all.
     ThreadRing,
-    /// One producer process sends `size` numbers 0, 1, 2, … to one consumer, which checks their order. Check: their
-    /// sum.
+    /// One producer process sends `size` numbers 0, 1, 2, … to one consumer, which checks their order. Check: the sum
+    /// of the numbers.
     Counting,
-    /// `width` producer processes send `size` numbers in all to one consumer (each its share 0, 1, 2, …, whose order
-    /// the consumer checks for each producer). Check: their sum.
+    /// `width` producer processes send `size` numbers in all to one consumer. Each producer sends its share as 0, 1, 2,
+    /// …, and the consumer checks the order for each producer. Check: the sum of the numbers.
     FanIn,
-    /// One process sends `size` messages in all to `width` consumers in turn, then each reports its count to a
+    /// One process sends `size` messages in all to `width` consumers in turn. Then each consumer reports its count to a
     /// collector. Check: messages received by all.
     FanOut,
-    /// A process spawns `size` processes and sends each one message (its number). Each of them reports the number to a
-    /// collector and stops. A system may choose to keep at most 10,000 alive at once, but need not. The clock stops
-    /// when all have stopped. Operation: spawn, message, stop. Check: the sum of the numbers.
+    /// A process spawns `size` processes and sends each of them one message, which is its number. Each process reports
+    /// the number to a collector and stops. A system may choose to keep at most 10,000 processes alive at once, but
+    /// need not. The clock stops when all have stopped. Operation: spawn, message, stop. Check: the sum of the numbers.
     ForkJoinCreate,
-    /// Savina's *big*: `width` processes; each keeps one ping in flight to a random other one (a xorshift generator
-    /// seeded by its number), which answers with a pong; `size` pings and pongs in all. Check: pings and pongs
-    /// received.
+    /// Savina's *big*: `width` processes, each of which keeps one ping in flight to a random other one (drawn by a
+    /// xorshift generator that is seeded by its number). The other process answers with a pong. There are `size` pings
+    /// and pongs in all. Check: pings and pongs received.
     Big,
-    /// A process spawns ten children, each of which spawns ten more, down to `size` leaves (a power of ten), which send
-    /// their number to their parent; parents send sums up, and every process stops after its report. Operation: a leaf.
-    /// Check: the sum.
+    /// A process spawns ten children, each of which spawns ten more, down to `size` leaves (a power of ten). Each leaf
+    /// sends its number to its parent. Parents send the sums up, and every process stops after its report. Operation: a
+    /// leaf. Check: the sum.
     Skynet,
-    /// `size` processes with eight bytes of state that wait for messages; each gets one, counts it and waits again.
-    /// Operation: a spawn (timed without the messages). `bytes_per_process` is the growth of the resident set from
-    /// before the first spawn to after the last message was handled. Check: messages handled.
+    /// `size` processes with eight bytes of state that wait for messages. Each of them gets one message, counts it and
+    /// waits again. Operation: a spawn, which is timed without the messages. `bytes_per_process` is the growth of the
+    /// resident set from before the first spawn to after the last message was handled. Check: messages handled.
     IdleMemory,
     /// One process calls another `size` times, one call after the other, and reads a clock around each call for
-    /// `Outcome::latencies`; `elapsed` is the time of a second run with the same number of calls and without clock
-    /// reads. Operation: a call with its reply. Check: the sum of the replies, where the callee answers n + 1 to n.
+    /// `Outcome::latencies`. A second run makes the same number of calls without clock reads, and its time is
+    /// `elapsed`. Operation: a call with its reply. Check: the sum of the replies, where the callee answers n + 1 to n.
     Ask,
-    /// A thread outside sends a message to an idle process, `size` times, 2 ms apart, so that the system sleeps in
-    /// between. The message carries its send time, and the handler reads the clock: these are the `latencies`, and
-    /// `elapsed` is their sum. Check: messages handled.
+    /// A thread outside sends `size` messages to an idle process, 2 ms apart, so that the system sleeps in between.
+    /// Each message carries its send time, and the handler reads the clock. The differences are the `latencies`, and
+    /// their sum is `elapsed`. Check: messages handled.
     WakeLatency,
     /// Savina's nqueens: a master splits the search for all solutions of `width` queens over `4 * workers` worker
     /// processes. A message holds the first rows. If there are at least `kernel::QUEENS_DEPTH` of them, the worker
-    /// solves the rest alone; otherwise it sends each choice of the next row back to the master as new work. Operation:
+    /// solves the rest alone. Otherwise it sends each choice of the next row back to the master as new work. Operation:
     /// a solution. Check: the number of solutions.
     NQueens,
     /// A product of two matrices of `width` by `width` f64 (`kernel::matrices`), in blocks of 32 rows. Each block is a
     /// message to one of `4 * workers` worker processes, which sends the result back in another message. Operation: a
     /// block. Check: see `kernel`.
     Matrix,
-    /// A source process sends `size` numbers through a pipeline of `width` further processes, each of which computes
+    /// A source process sends `size` numbers through a pipeline of `width` further processes. Each of those computes
     /// for `work` per message (`kernel::spin`) and passes the number on. Operation: a message at one stage. Check:
     /// messages at the end times stages.
     Pipeline,
     /// Savina's chameneos: `width` creatures meet `size` times at a mall, and change colours by the rules of the game.
     /// Operation: a meeting. Check: the sum of the meetings of all creatures, twice `size`.
     Chameneos,
-    /// Savina's philosophers: `width` philosophers eat `size` times in all, forks handed out by one arbiter, which
-    /// refuses when a neighbour eats; a refused philosopher asks again. Operation: a meal. Check: meals.
+    /// Savina's philosophers: `width` philosophers eat `size` times in all. One arbiter hands out the forks, and
+    /// refuses while a neighbour eats. A refused philosopher asks again. Operation: a meal. Check: meals.
     Philosophers,
     /// Savina's banking: a teller orders `size` transfers of 1 between `width` accounts, each of which starts with
     /// `kernel::OPENING`. Both accounts of a transfer are random, and never the same one (`kernel::Transfers`). The
@@ -70,37 +70,39 @@ pub enum Workload {
     /// transfer. Check: transfers done, after which the sum of balances must be unchanged.
     Banking,
     /// Savina's radix sort: `size` numbers of 16 bits (`kernel::numbers`) go through a chain of 16 sorter processes,
-    /// one for each bit, which hold back numbers with the bit set until all numbers have arrived. Operation: a number
-    /// at one sorter. Check: `kernel::sorted_check` of the order at the end.
+    /// one for each bit. A sorter holds back the numbers that have its bit set until all numbers have arrived.
+    /// Operation: a number at one sorter. Check: `kernel::sorted_check` of the order at the end.
     RadixSort,
-    /// Savina's concurrent dictionary: `width` client processes send `size` requests in all, 10 % writes, to one
-    /// dictionary process (a hash table, empty at the start) and wait for each answer: the current value, or the one
-    /// before the write. The keys are random below `kernel::KEYS`; the seed of a client is its number from 0
-    /// (`kernel::Requests`). Operation: a request. Check: answers.
+    /// Savina's concurrent dictionary: `width` client processes send `size` requests in all, 10 % of them writes, to
+    /// one dictionary process (a hash table, empty at the start). They wait for each answer, which is the current
+    /// value, or the one before the write. The keys are random and below `kernel::KEYS`. The seed of a client is its
+    /// number, counted from 0 (`kernel::Requests`). Operation: a request. Check: answers.
     Dictionary,
     /// The latency of a message to a waiting process, while nothing else runs. A thread outside sends `size` messages
-    /// about a millisecond apart, without waiting for any of them; each carries its send time, and the handler reads
-    /// the clock: these are the `latencies`. `elapsed` is from the first send to the end of the last handling.
-    /// Operation: such a message. Check: messages handled. This workload and the loads of the following ones are driven
-    /// by [`crate::probe`].
+    /// about a millisecond apart, without waiting for any of them. Each message carries its send time, and the handler
+    /// reads the clock. The differences are the `latencies`. `elapsed` is the time from the first send to the end of
+    /// the last handling. Operation: such a message. Check: messages handled. This workload, and the loads of those
+    /// below, are driven by [`crate::probe`].
     ProbeIdle,
-    /// Like `ProbeIdle`, while `width` processes flood each other: each sends [`crate::probe::IN_FLIGHT`] messages to
-    /// random other ones at the start, and for each message that it gets, sends one to a random other one.
+    /// Like `ProbeIdle`, while `width` processes flood each other. At the start, each sends [`crate::probe::IN_FLIGHT`]
+    /// messages to random receivers among them. For each message that it gets, it sends another one to a random
+    /// receiver.
     ProbeFlood,
-    /// Like `ProbeIdle`, while one process per worker repeatedly blocks its thread for `work` in a system call that it
-    /// does not declare as blocking. In between, it lets others have their turn in the way that its system provides.
+    /// Like `ProbeIdle`, while one process per worker repeatedly blocks its thread for `work`, in a system call that it
+    /// does not declare as blocking. Between two such calls it lets others have their turn, in the way that its system
+    /// provides.
     ProbeBlocking,
     /// Like `ProbeBlocking`, but each process declares the call as blocking in the way that its system provides.
     ProbeTold,
     /// Like `ProbeIdle`, while one process per worker repeatedly loops until `work` has elapsed on the clock.
     ProbeLooping,
-    /// Like `ProbeIdle`, while `width` timers fire at the same moment, and again after every `work`. Each sends a
-    /// message to one of [`crate::probe::TIMED`] processes.
+    /// Like `ProbeIdle`, while `width` timers fire at the same moment, and again each time that `work` has passed. Each
+    /// timer sends a message to one of [`crate::probe::TIMED`] processes.
     ProbeTimers,
 }
 
 impl Workload {
-    /// Returns whether the workload measures the latency of a message under other load. Such workloads have a table of
+    /// Returns true if the workload measures the latency of a message under other load. Such workloads have a table of
     /// their own.
     pub fn is_probe(self) -> bool {
         matches!(
@@ -115,7 +117,7 @@ impl Workload {
     }
 }
 
-/// The way to address a message, if a system has more than one. Only Postroom is swept over this.
+/// The way to address a message, in a system that has more than one way. Only Postroom is swept over this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Via {
     /// The typed address of the system.
@@ -129,42 +131,43 @@ pub enum Via {
 /// The way in which the processes are written. Only Postroom is swept over this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Style {
-    /// The style in which users of the system write processes; for Postroom, with `#[process]`.
+    /// The style in which users of the system write processes. For Postroom this is `#[process]`.
     Natural,
     /// Processes that implement the trait `Process` by hand.
     ByHand,
 }
 
-/// The bound of Postroom's mailboxes, for Postroom only.
+/// The kind of bound that Postroom's mailboxes have. It is for Postroom only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Bounding {
     /// The default bound.
     Unasked,
-    /// A process that sends beyond the bound is suspended after its step; without a bound, none is.
+    /// A process that sends beyond the bound is suspended after its step. Without a bound, no process is suspended.
     Soft,
     /// The sender waits in its send.
     Hard,
 }
 
-/// One run.
+/// The plan of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub workload: Workload,
     /// Number of threads that run processes.
     pub workers: usize,
-    /// See the workload.
+    /// How much is to be done. Each workload documents what is counted.
     pub size: u64,
-    /// See the workload.
+    /// The second parameter of the workload, in most cases a number of processes. Each workload documents it.
     pub width: u64,
-    /// Bytes that each message carries in addition to those of the workload: 0, 32, 256, 512 or 4,096, stored in the
-    /// message itself (an array). For `PingPong` and `Counting` only.
+    /// Number of bytes that each message carries in addition to those of the workload: 0, 32, 256, 512 or 4,096. They
+    /// are stored in the message itself (in an array). For `PingPong` and `Counting` only.
     pub payload: usize,
-    /// Number of messages that a mailbox holds; `None` without a bound. If a system's bounded send can wait, it waits.
+    /// Number of messages that a mailbox holds, or `None` if it has no bound. A system whose bounded send can wait uses
+    /// that send.
     pub bound: Option<usize>,
     pub bounding: Bounding,
     pub via: Via,
     pub style: Style,
-    /// The time for which each message of `Pipeline` computes; for a probe, the time that one step of its load takes,
+    /// The time for which each message of `Pipeline` computes. For a probe, the time that one step of its load takes,
     /// or the time between two firings of its timers.
     pub work: Duration,
 }
@@ -172,15 +175,15 @@ pub struct Plan {
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// The time from the first message (or spawn) to the last one handled, without building and ending the runtime.
+    /// The time from the first message (or spawn) to the last one handled. It excludes building and ending the runtime.
     pub elapsed: Duration,
     /// Number of operations that were done.
     pub operations: u64,
-    /// The workload's number, to be compared with the expected one.
+    /// The number that the workload documents as its check, to be compared with the expected one.
     pub check: u64,
-    /// Durations of single operations in nanoseconds, for workloads that measure them; otherwise empty.
+    /// Durations of single operations in nanoseconds. Empty if the workload does not measure them.
     pub latencies: Vec<u64>,
-    /// The work that the load of a probe did during the run: messages, steps, or timers that fired.
+    /// The amount of work that the load of a probe did during the run: messages, steps, or timers that fired.
     pub load: Option<u64>,
     /// The memory of a process, for `IdleMemory` only.
     pub bytes_per_process: Option<f64>,

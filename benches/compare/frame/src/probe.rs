@@ -1,7 +1,8 @@
-//! Common code of the rows `probe_…`: the thread that sends the probe's messages, and the load that runs meanwhile.
+//! Common code of the rows `probe_…`: the thread that sends the probe's messages, and the load that runs at the same
+//! time.
 //!
 //! The sender never waits until a message has been handled. So if a system stalls for a second, the delay shows in all
-//! the messages that were sent in that second, and not in only one.
+//! the messages that were sent in that second, and not in only one of them.
 
 use crate::kernel::Random;
 use crate::plan::{Outcome, Plan, Workload};
@@ -20,14 +21,14 @@ pub const TIMED: u64 = 1_000;
 /// Pause between two messages to the probe.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Time for the system to settle between the start of the load and the first message.
+/// Time between the start of the load and the first message, in which the system settles.
 const CALM: Duration = Duration::from_millis(100);
 
-/// Time that the load continues after the last message if the probe has not handled all. A guess: longer than most
-/// systems need, shorter than the limit of a run.
+/// Time for which the load continues after the last message if the probe has not handled all. A guess: longer than most
+/// systems need, and shorter than the limit of a run.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Number of messages of the flood that are counted at once, so that the count costs little.
+/// Number of messages of the flood that are counted together, so that the count costs little.
 const LOT: u64 = 64;
 
 /// The work that the load has done, and whether it must end.
@@ -55,19 +56,19 @@ impl Load {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Counts an action of a process of the load.
+    /// Counts one action of the load.
     #[inline]
     pub fn count(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Performs the step of `ProbeBlocking` and of `ProbeTold`: a system call that takes as long as the plan says.
+    /// Performs a step of `ProbeBlocking` or of `ProbeTold`: a system call that takes as long as the plan says.
     pub fn block(&self) {
         self.count();
         thread::sleep(self.period);
     }
 
-    /// Performs the step of `ProbeLooping`.
+    /// Performs a step of `ProbeLooping`.
     pub fn spin(&self) {
         self.count();
         let begin = Instant::now();
@@ -76,7 +77,7 @@ impl Load {
         }
     }
 
-    /// Returns the next moment at which all timers fire.
+    /// Returns the next moment at which all timers are to fire.
     pub fn next_round(&self) -> Instant {
         let passed = self.start.elapsed().as_nanos() / self.period.as_nanos().max(1);
         self.start + self.period * (passed as u32 + 1)
@@ -87,7 +88,7 @@ impl Load {
     }
 }
 
-/// A process of the flood, with its peers and its counts.
+/// A process of the flood. It has the addresses of all processes of the flood, and its own counts.
 #[derive(Debug)]
 pub struct Flooder<A> {
     pub load: Arc<Load>,
@@ -97,7 +98,7 @@ pub struct Flooder<A> {
 }
 
 impl<A> Flooder<A> {
-    /// Creates the process with this number. `everybody` must be set before the process sends.
+    /// Creates the process with the given number. `everybody` must be set before the process sends.
     pub fn of(number: u64, load: &Arc<Load>, everybody: &Arc<OnceLock<Vec<A>>>) -> Self {
         Self { load: load.clone(), everybody: everybody.clone(), random: Random::seeded(number), seen: 0 }
     }
@@ -109,7 +110,7 @@ impl<A> Flooder<A> {
         &everybody[self.random.below(everybody.len() as u64) as usize]
     }
 
-    /// Handles a message. Returns the receiver of the next one, if the flood continues.
+    /// Handles a message. If the flood continues, returns the receiver of the next message.
     #[inline]
     pub fn hit(&mut self) -> Option<&A> {
         self.seen += 1;
@@ -135,7 +136,7 @@ pub fn timers_each(plan: &Plan) -> u64 {
     plan.width / TIMED
 }
 
-/// The latencies that the probe notes.
+/// The latencies that the probe records.
 #[derive(Debug)]
 pub struct Notes {
     latencies: Vec<u64>,
@@ -144,26 +145,26 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Returns empty notes, and the receiver of all latencies at the end.
+    /// Returns empty notes, and a receiver that gets all latencies at the end.
     pub fn of(plan: &Plan) -> (Self, mpsc::Receiver<Vec<u64>>) {
         let (finished, noted) = mpsc::channel();
         let all = plan.size as usize;
         (Self { latencies: Vec::with_capacity(all), all, finished }, noted)
     }
 
-    /// Records the latency of a message that was sent at this time.
+    /// Records the latency of a message that was sent at the time `sent`.
     #[inline]
     pub fn note(&mut self, sent: Instant) {
         self.latencies.push(sent.elapsed().as_nanos() as u64);
         if self.latencies.len() == self.all {
-            // `drive` waits for this, or has given up.
+            // `drive` waits for this, or has already stopped waiting.
             let _ = self.finished.send(std::mem::take(&mut self.latencies));
         }
     }
 }
 
-/// Sends the probe's messages once the load is under way, and ends the load when all have been handled. To be called on
-/// a thread that runs no processes.
+/// Sends the probe's messages once the load is under way, and ends the load once all of them have been handled. Must be
+/// called on a thread that runs no processes.
 pub fn drive(plan: &Plan, load: &Load, noted: &mpsc::Receiver<Vec<u64>>, send: impl Fn(Instant)) -> Outcome {
     while load.done() < under_way(plan) {
         thread::sleep(PAUSE);

@@ -1,12 +1,13 @@
-//! The connection between two nodes: a session, which may end at any moment, and perhaps a next one.
+//! The connection between two nodes: a session, which may end at any moment, after which another one may follow.
 //!
-//! Repeats the steps of `routing/connection.rs`, each of which may be interrupted by those of other threads. A link
-//! message is recorded among the ties and then passed on, or answered locally. An arriving message is recorded,
-//! posted, and followed by a second notice if the session was lost meanwhile.
+//! The events repeat the steps of `routing/connection.rs`. Between any two of them, other threads may perform theirs. A
+//! link message is recorded among the ties and then passed on, or answered locally. An arriving message is recorded and
+//! then posted. If the message makes a tie and the session was lost in the meantime, the end of that tie is posted as
+//! well.
 //!
-//! A session keeps the order of all messages from one node to the other, and loses none while it lives. Each node
-//! learns of its end at a different moment; messages that have not arrived by then are lost. No node is in two
-//! sessions, and none enters a session before it has handled the message that it took from the previous one: see
+//! A session keeps the order of all messages from one node to the other, and loses none while it lasts. Each node
+//! learns of the end of the session at a different moment; messages that have not arrived by then are lost. No node is
+//! in two sessions, and none enters a session before it has handled the message that it took from the previous one: see
 //! `Transport`.
 
 use super::ties::{Ties, answer_for_the_lost};
@@ -35,7 +36,7 @@ pub(crate) enum NodeEvent {
     Take(Node),
     /// The node posts that message.
     Post(Node),
-    /// The node checks whether the session was lost meanwhile.
+    /// The node checks whether the session was lost in the meantime.
     LookBack(Node),
     /// The node enters a session.
     Connect(Node),
@@ -68,7 +69,7 @@ struct Taken {
 struct Outgoing {
     to: Pid,
     message: Message,
-    /// The session in which the message is sent, if it was chosen beforehand.
+    /// The session in which the message must be sent, if the process chose one when it created the message.
     chosen: Option<ConnectionId>,
 }
 
@@ -80,7 +81,7 @@ fn over(session: u8) -> ConnectionId {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sessions {
     nodes: [Node; COUNT],
-    /// The number of the last session.
+    /// The number of the last session that the nodes may enter.
     last: u8,
     /// Whether a transport refuses messages before its session is lost.
     refuses: bool,
@@ -92,12 +93,12 @@ pub(crate) struct Sessions {
     taken: [Option<Taken>; NODES],
     /// The messages that the thread of each process is about to send to the other node.
     outgoing: [VecDeque<Outgoing>; COUNT],
-    /// The session in which the first of those messages was recorded.
+    /// The session in which the process recorded the first of those messages.
     noted: [Option<u8>; COUNT],
 
-    // The knowledge of an outside observer.
-    /// The number of links of the first process with the second, on another node, that were made and have not ended for
-    /// the first: by an unlink of either, a normal exit, or a delivered exit.
+    // What an outside observer knows.
+    /// The number of links that the first process has with the second, on another node. A link counts from when it is
+    /// made until it ends for the first process: by an unlink of either, a normal exit, or a delivered exit.
     links: [[usize; COUNT]; COUNT],
     /// The session in which each watch was recorded.
     watches: [BTreeMap<u64, u8>; COUNT],
@@ -147,7 +148,7 @@ impl Sessions {
         queued + outgoing + self.taken.iter().flatten().count()
     }
 
-    /// Returns whether both nodes are in the same session, or in none.
+    /// Returns true if both nodes are in the same session, or in none, and no transport refuses messages.
     pub(crate) fn agree(&self) -> bool {
         self.session(0) == self.session(1) && self.sides.iter().flatten().all(|side| side.accepts)
     }
@@ -156,7 +157,7 @@ impl Sessions {
         self.sides[node].as_ref().map(|side| side.session)
     }
 
-    /// Returns whether there is a session.
+    /// Returns whether each node is in a session.
     pub(crate) fn is_connected(&self) -> bool {
         self.sides.iter().all(Option::is_some)
     }
@@ -171,7 +172,7 @@ impl Sessions {
         self.links[process][other]
     }
 
-    /// Returns the number of ties that a node has with the other, if there is a session.
+    /// Returns the number of ties that a node has with the other, or `None` if the node is in no session.
     pub(crate) fn ties(&self, node: Node) -> Option<usize> {
         self.sides[node].as_ref().map(|side| side.ties.count())
     }
@@ -180,7 +181,8 @@ impl Sessions {
         (0..COUNT).filter(move |process| self.nodes[*process] == node)
     }
 
-    /// Returns the session that a node may enter: the one in which the other waits, or else a new one.
+    /// Returns the session that a node may enter, if any: the one that the other node has already entered, or else a
+    /// new one.
     fn next_session(&self, node: Node) -> Option<u8> {
         if self.sides[node].is_some() || self.taken[node].is_some() {
             return None;
@@ -199,7 +201,7 @@ impl Sessions {
             };
             match &self.sides[node] {
                 Some(side) if side.session == session => events.push(NodeEvent::Pass(process, side.accepts)),
-                // A lost transport may accept a message, to no effect, or refuse it.
+                // A transport whose session is lost may refuse a message, or accept it to no effect.
                 _ => events.extend([true, false].map(|accepts| NodeEvent::Pass(process, accepts))),
             }
         }
@@ -278,7 +280,7 @@ impl World {
         let [here, there] = [from, to].map(|process| sessions.nodes[process]);
         if accepts {
             sessions.outgoing[from].pop_front();
-            // A message that the other node can no longer take is lost.
+            // The message is lost if the other node can no longer take it.
             if sessions.latest[there] < session || sessions.session(there) == Some(session) {
                 sessions.queues[there].push_back((session, from, to, message));
             }

@@ -1,4 +1,4 @@
-//! A stand-in for callers: it counts how often a caller is notified that its call has failed.
+//! A stand-in for callers. It counts how many times a caller is notified that its call has failed.
 
 use super::call_id::{CallId, claim, is_withdrawn};
 use crate::check::{keep, reach};
@@ -9,7 +9,8 @@ use crate::pid::Pid;
 use std::cell::Cell;
 
 thread_local! {
-    /// All threads of a model run on one system thread. The count is invisible to loom, so it orders nothing.
+    /// The number of notifications. A thread-local suffices, since all threads of a model run on one system thread. The
+    /// count is invisible to loom, so it orders nothing.
     static TOLD: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -53,7 +54,7 @@ impl Caller {
         self.0
     }
 
-    /// Returns the word of a message that carries this caller.
+    /// Converts the caller to the word of the message that carries it.
     pub(crate) fn into_word(self) -> *mut MailNode {
         std::ptr::from_ref(self.0.node()).cast_mut()
     }
@@ -61,7 +62,7 @@ impl Caller {
     /// # Safety
     /// `word` was made by [`into_word`](Self::into_word) in this execution, or is null.
     pub(crate) unsafe fn from_word(word: *mut MailNode) -> Option<Self> {
-        // SAFETY: the caller's promise; the node is kept until the end of the execution.
+        // SAFETY: as the caller of this function promises. The node is kept until the end of the execution.
         unsafe { word.as_ref() }.map(|node| Self(CallId::held_by(node)))
     }
 

@@ -1,10 +1,10 @@
-//! A stand-in for the pool of nodes: each thread of the model keeps the nodes that it recycled, and takes the last one
-//! first, as the real pool's magazines do. Batches that move between threads are omitted: they would only hide the
-//! quick reuse of a node, which the models should exercise. A model in which nodes change threads has [one
+//! A stand-in for the pool of nodes. Each thread of the model keeps the nodes that it has recycled, and reuses the most
+//! recent one first, as the real pool's magazines do. Batches that move between threads are omitted: they would only
+//! hide the quick reuse of a node, which the models should exercise. A model in which nodes change threads has [one
 //! magazine](share) for all threads.
 //!
-//! The stand-in checks two rules for free nodes that the real magazines rely on: no other thread writes to a node's
-//! first word, and each node is recycled once.
+//! The real magazines rely on two rules for free nodes, which the stand-in checks: no other thread writes to a node's
+//! first word, and no node is recycled twice.
 
 use super::node::{Envelope, MailNode, NodeBox};
 use crate::check;
@@ -14,15 +14,15 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 
 thread_local! {
-    /// The free nodes of each thread of the model. Emptied between executions by [`reset`].
+    /// The free nodes of each thread of the model. [`reset`] empties them between executions.
     static MAGAZINES: RefCell<HashMap<u64, Vec<NonNull<MailNode>>>> = RefCell::new(HashMap::new());
-    /// Orders all uses of the shared magazine, as the real pool's queue orders those of a batch.
+    /// Orders all uses of the shared magazine, as the real pool's queue orders the uses of a batch.
     static SHARED: Cell<Option<&'static AtomicUsize>> = const { Cell::new(None) };
-    /// The node whose address is the first word of each free node; it is in no mailbox.
+    /// A node that is in no mailbox. The first word of each free node is its address.
     static FREE: Cell<Option<&'static MailNode>> = const { Cell::new(None) };
 }
 
-/// Forgets all nodes; they are dropped with the execution that made them.
+/// Forgets all nodes. They are dropped at the end of the execution that made them.
 pub(crate) fn reset() {
     MAGAZINES.with_borrow_mut(HashMap::clear);
     SHARED.set(None);
@@ -34,7 +34,7 @@ pub(crate) fn share() {
     SHARED.set(Some(check::keep(AtomicUsize::new(0))));
 }
 
-/// Returns the calling thread's magazine.
+/// Returns the key of the calling thread's magazine.
 fn magazine() -> u64 {
     match SHARED.get() {
         Some(order) => {
@@ -71,7 +71,7 @@ pub(crate) unsafe fn message_in<M: Send + 'static>(
     message: M,
     word: *mut MailNode,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that it owns the content of `first`.
     let (mut node, number) = unsafe { (NodeBox::from_raw(first), first.as_ref().next_number()) };
     node.put_message((generation, number), message, word);
     let _first = node.into_raw();
@@ -80,7 +80,7 @@ pub(crate) unsafe fn message_in<M: Send + 'static>(
 pub(crate) fn empty() -> NodeBox {
     let magazine = magazine();
     let Some(node) = MAGAZINES.with_borrow_mut(|magazines| magazines.get_mut(&magazine)?.pop()) else {
-        // SAFETY: the node was just made, and is kept until the end of the execution.
+        // SAFETY: the node was just made, so no other box owns it, and it is kept until the end of the execution.
         return unsafe { NodeBox::from_raw(NonNull::from(check::keep(MailNode::empty()))) };
     };
     // SAFETY: the node is kept until the end of the execution, and has just left the magazine.

@@ -10,7 +10,7 @@ fn at_least(layout: Layout) -> Layout {
 
 pub(crate) fn take(layout: Layout) -> NonNull<u8> {
     let layout = at_least(layout);
-    // SAFETY: not empty.
+    // SAFETY: the layout is not empty.
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 

@@ -1,4 +1,4 @@
-//! The bound of a depot of large blocks (`mem/magazine.rs`), while threads add and take magazines.
+//! The bound of a depot of large blocks (`mem/magazine.rs`) holds while threads add and take magazines.
 //!
 //! Not covered: the thread caches, which are private to their threads.
 
@@ -25,14 +25,14 @@ fn put(depot: &Depot, magazine: &'static FreeLink) -> usize {
     surplus
 }
 
-/// Takes a magazine. Returns the number of its pieces, zero if there is none.
+/// Takes a magazine. Returns the number of its pieces, or zero if there is no magazine.
 fn get(depot: &Depot) -> usize {
     let taken = depot.get().map_or(0, Iterator::count);
     reach(if taken == 0 { "there was none" } else { "taken" });
     taken
 }
 
-/// Two threads each add and take a magazine, while a third one observes the queue.
+/// Two threads each add a magazine and then take one, while a third one observes the queue.
 fn two_threads_add_and_take() {
     let depot = depot(1);
     let both = [magazine(), magazine()].map(|magazine| thread::spawn(move || put(depot, magazine) + get(depot)));
@@ -49,7 +49,8 @@ fn there_are_never_more_than_the_bound_and_none_is_lost() {
     check(4, &["kept", "surplus", "taken", "there was none"], two_threads_add_and_take);
 }
 
-/// After any race, the depot has room again for exactly as many magazines as its bound.
+/// After threads have added and taken magazines at the same time, the depot has room again for exactly as many as its
+/// bound.
 #[test]
 fn the_count_is_right_when_all_is_quiet() {
     check(4, &["kept", "surplus", "taken"], || {

@@ -1,8 +1,10 @@
-//! The poller that parks in the reactor (`engine/sched/driving.rs`, driving:D2 and D3). It queues processes there
-//! without announcing them, because it checks the queues afterwards, like a thread that has just gone to sleep.
+//! The poller that parks in the reactor (`engine/sched/driving.rs`, driving:D2 and D3). In the reactor it queues
+//! processes without announcing them, because it checks the queues afterwards, like a thread that has just gone to
+//! sleep.
 //!
-//! Covered: that check against a thread that ends its search, and against a thread that announces other work. Not
-//! covered: Tokio and the lock of its driver (which is only tried); calls, which are guarded by a lock.
+//! Covered: the races between that check and a thread that ends its search, and between that check and a thread that
+//! announces other work. Not covered: Tokio; the lock of its driver, for which threads never wait; calls, which are
+//! guarded by a lock.
 
 use crate::check::{check, keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
@@ -13,14 +15,14 @@ use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
 use crate::thread_cache::tokens::KeepsNothing;
 use loom::thread;
 
-/// A planted fault: driving:D3 without its fence.
+/// A planted fault: driving:D3 lacks its fence.
 const NO_FENCE_AFTER_QUEUEING: Fault = Fault::Driver(0);
-/// A planted fault: driving:D3 is omitted; the poller parks again without checking the queues.
+/// A planted fault: driving:D3 is omitted. The poller parks again without checking the queues.
 const NO_CHECK_AFTER_QUEUEING: Fault = Fault::Driver(1);
 /// A planted fault: sleep:S3 is omitted for the other thread.
 const NO_CHECK_AFTER_SEARCH: Fault = Fault::Driver(2);
 
-/// The state that a thread parks on: a call or an event wakes it.
+/// What a thread parks on. It is woken by a call or an event.
 #[derive(Default)]
 struct Parked {
     called: bool,
@@ -35,7 +37,7 @@ struct World {
     parked: [(Mutex<Parked>, Condvar); 2],
     /// The number of jobs that have not run.
     left: AtomicUsize,
-    /// Whether the other thread's job ends only after the poller has run one.
+    /// Whether the other thread's job ends only after the poller has run a job.
     is_long: bool,
     ran: Flag,
 }
@@ -86,7 +88,7 @@ impl World {
         false
     }
 
-    /// Ends a job; the last one ends the model.
+    /// Ends a job. The last job to end also ends the model.
     fn done(&self, me: usize) {
         if self.is_long && me == 0 {
             self.ran.raise();
@@ -158,8 +160,8 @@ impl World {
     }
 }
 
-/// The first thread is parked in the reactor as the poller, and the system has an event for it. The other thread looks
-/// for work. All jobs except the event's come from outside.
+/// Starts with the first thread parked in the reactor as the poller, while the system has an event for it. The other
+/// thread looks for work. The event queues one job, and all others come from outside.
 fn model(jobs: usize, is_long: bool) {
     let world = World::new(jobs, is_long);
     assert_eq!(world.idle.begin_sleep(0, false, true, KeepsNothing::in_a_model()), Ok(true));
@@ -190,7 +192,7 @@ fn what_the_reactor_wakes_is_run_beside_work_from_outside() {
     check(2, &["called a thread"], || model(2, false));
 }
 
-/// Neither job is stuck behind a thread in a long step.
+/// One thread is in a long step, and neither job is stuck behind it.
 #[test]
 fn what_the_reactor_wakes_is_run_beside_a_long_step() {
     check(2, &["called a thread", "the poller left the list"], || model(2, true));

@@ -1,12 +1,12 @@
-//! The gate (`engine/host/gate.rs`): admission while it closes, and waiting until all have left.
+//! The gate (`engine/host/gate.rs`): threads that enter while it closes, and a thread that waits until all have left.
 //!
 //! Not covered:
 //!
 //! * Deadlines: models have no time.
 //! * The release by which counts are published: loom does not switch threads at a fence, so no thread reads a count
 //!   before the fence that follows it, which publishes the count as well.
-//! * The lock under which the gate is closed: a heavy barrier reaches one thread after the other, and the lock keeps
-//!   the threads that the barrier has reached from looking before it has reached the others. In the models the barrier
+//! * The lock under which the gate is closed. A heavy barrier reaches one thread after the other, and the lock prevents
+//!   the threads that it has reached from checking the gate before it has reached the others. In the models the barrier
 //!   is a fence, which reaches all threads at once.
 
 use crate::check::{check, deep, keep, reach};
@@ -19,8 +19,8 @@ const VISITORS: usize = 2;
 
 struct House {
     gate: Gate,
-    /// The cells that each visitor writes while it is inside, and that are read when the gate reports that none is
-    /// inside: a wrong report is a race.
+    /// A cell for each visitor, which the visitor writes while it is inside. When the gate reports that no visitor is
+    /// inside, the main thread reads the cells, so loom detects a wrong report as a race.
     work: [OwnedCell<u32>; VISITORS],
 }
 
@@ -28,7 +28,7 @@ impl House {
     fn visit(&self, visitor: usize, own: Option<usize>) -> bool {
         let inside = self.gate.enter(own);
         if inside {
-            // SAFETY: each visitor has its own cell, and loom checks it.
+            // SAFETY: each visitor has its own cell, and loom checks that accesses do not overlap.
             self.work[visitor].with_mut(|work| unsafe { *work += 1 });
             self.gate.leave(own);
         }
@@ -37,7 +37,8 @@ impl House {
     }
 }
 
-/// Visitors enter, each `visits` times, while the gate is closed and the main thread waits until the house is empty.
+/// Two visitors enter `visits` times each. In the meantime the main thread closes the gate and waits until the house is
+/// empty.
 fn model(own: [Option<usize>; VISITORS], visits: usize) {
     let work = [OwnedCell::new(0), OwnedCell::new(0)];
     let house = keep(House { gate: Gate::new(2), work });
@@ -46,7 +47,7 @@ fn model(own: [Option<usize>; VISITORS], visits: usize) {
     });
     assert!(house.gate.close());
     assert!(house.gate.wait_until_at_most(0, None));
-    // SAFETY: no visitor is inside, and loom checks it.
+    // SAFETY: no visitor is inside, so none writes to its cell; loom checks this.
     let seen = [0, 1].map(|visitor: usize| house.work[visitor].with(|work| unsafe { *work }));
     let came = visitors.map(|visitor| visitor.join().unwrap());
     assert_eq!(seen, came, "the house waits for each visitor that entered");
@@ -70,8 +71,8 @@ fn threads_from_outside() {
     check(deep(3, 4), &["entered", "turned back"], || model([None, None], 1));
 }
 
-/// The number inside is read while one visitor enters by one tally after another. Catches: a snapshot that sums up
-/// departures before arrivals, as the waiter does, and so counts two visitors.
+/// The number inside is read while one visitor enters several times, through different tallies. Catches: a snapshot
+/// that sums up departures before arrivals, as the waiter does, and so counts two visitors.
 #[test]
 fn a_snapshot_never_sees_more_than_there_were() {
     check(4, &["none was inside", "one was inside"], || {
@@ -90,8 +91,8 @@ fn a_snapshot_never_sees_more_than_there_were() {
     });
 }
 
-/// Two visitors leave while the gate is closed. Each then checks, if the gate is closed, whether it was the last, and
-/// so does the thread that closed the gate: at least one of them must find that it was.
+/// Two visitors leave while the gate is closed. Each of them, and the thread that closed the gate, then checks whether
+/// the gate is closed with nobody inside. At least one of the three must find that it is.
 fn last(own: [Option<usize>; VISITORS]) {
     let gate = keep(Gate::new(2));
     own.iter().for_each(|&own| assert!(gate.enter(own)));

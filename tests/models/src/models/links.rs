@@ -1,8 +1,9 @@
 //! Delivery of link messages to a slot (`slots/link_endpoint.rs` and `links/message.rs` over `slots/slot`).
 //!
-//! A request to an exiting process is answered once: by the process, if it receives the request before it notifies its
-//! partners of its exit, or by the thread that finds the request undeliverable. No request reaches the next
-//! incarnation. A notice is not handled before the messages that its sender sent earlier in the other lane.
+//! A request to an exiting process is answered exactly once. The process answers it if it receives the request before
+//! it notifies its partners of its exit. Otherwise the thread that finds the request undeliverable answers it. No
+//! request reaches the next incarnation. A notice is handled only after the messages that its sender sent earlier in
+//! the other lane.
 //!
 //! The slot, its endpoint and the messages are production code. The driver repeats the steps of `process/input.rs`
 //! (`step`) and `engine/lifecycle/exit.rs` (`end`). The effects of the messages are explored in `tests/exhaustive`.
@@ -32,8 +33,8 @@ const NOTICE_TOO_EARLY: Fault = Fault::Driver(0);
 /// A planted fault: an exiting process discards the link messages that arrived while its state was dropped.
 const DISCARDED_AT_EXIT: Fault = Fault::Driver(1);
 
-/// A process that sends link messages to the tested one, and receives the answers. Invisible to loom, so it orders
-/// nothing.
+/// A process that sends link messages to the tested process, and receives the answers. Its state is invisible to loom,
+/// so it orders nothing.
 struct Other {
     pid: Pid,
     received: Mutex<Vec<LinkMessage<ExitReason>>>,
@@ -124,7 +125,7 @@ fn step(token: &mut Token) -> bool {
             node_pool::recycle(node);
             assert_eq!(envelope.generation, generation, "a request for another process");
             match control(envelope) {
-                // SAFETY: this is the token, and nothing refers to the cold state.
+                // SAFETY: this thread has the token, and nothing refers to the cold state.
                 Control::Link(sent) => drop(unsafe { token.slot().receive(*sent) }),
                 Control::Kill => ends = true,
                 _ => unreachable!("no other control is sent"),
@@ -139,7 +140,7 @@ fn step(token: &mut Token) -> bool {
         }
         while !notices.is_empty() && (!token.lanes().has_control_node() || fault::is(NOTICE_TOO_EARLY)) {
             if let Some(sent) = notices.pop_front() {
-                // SAFETY: as above.
+                // SAFETY: as for the link messages above.
                 drop(unsafe { token.slot().receive(*sent) });
             }
         }
@@ -220,7 +221,7 @@ impl World {
         }
     }
 
-    /// Sends `message` from the other process to the slot's first incarnation.
+    /// Sends `message` from the other process to the first incarnation of the slot.
     fn send(&self, message: LinkMessage<ExitReason>) {
         self.slot.post(self.pid(1), SentLinkMessage::new(self.other.pid, self.pid(1), Some(self.other), message));
     }
@@ -229,8 +230,8 @@ impl World {
         self.slot.request(1, Control::Kill);
     }
 
-    /// Checks at the end of an execution that the process that is now idle has no partner. Returns the messages that
-    /// the other process has received.
+    /// Checks at the end of an execution that the process in the slot, which is now idle, has no partner. Returns the
+    /// messages that the other process has received.
     fn close(&self) -> Vec<LinkMessage<ExitReason>> {
         assert_eq!(self.slot.lanes.claim(), Claim::Process, "the token is parked");
         // SAFETY: the claim has taken the token.
@@ -240,7 +241,7 @@ impl World {
     }
 }
 
-/// Ends a process and spawns another one in its slot while messages are sent to the first. Returns the answers.
+/// Ends a process and spawns another one in its slot, while messages are sent to the first. Returns the answers.
 fn sent_while_it_exits(message: &[LinkMessage<ExitReason>]) -> Vec<LinkMessage<ExitReason>> {
     let world = World::new();
     let first = world.open();
@@ -309,7 +310,8 @@ fn a_monitor_request_to_a_killed_process_is_answered_once() {
     });
 }
 
-/// A partner links to the process and exits at once: a link made after the notice was handled would stay forever.
+/// A partner links to the process and exits at once. If the link were made after the notice was handled, it would stay
+/// forever.
 #[test]
 fn a_notice_is_received_after_earlier_messages() {
     check(5, &["a notice waits"], || {

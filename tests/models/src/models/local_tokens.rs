@@ -2,10 +2,10 @@
 //!
 //! The slot, its lanes, its token, the places and the send are production code. The driver repeats the steps of
 //! `engine/context/keep.rs` (`keep_or_park`, `evict`, `flush`) and `engine/host/recall.rs`. A thread that takes tokens
-//! from another one checks once whether the other is inside a section, and then gives up.
+//! from another one checks only once whether the other is inside a section. If so, it gives up.
 //!
-//! Not covered: the kernel's barrier and the light one, which are fences here. So a missing fence in *check* of
-//! `cache` goes unnoticed, since the section that follows contains one.
+//! Not covered: the kernel's barrier and the light one, which are fences here. A missing fence in *check* of `cache`
+//! goes unnoticed, since the section that follows contains one.
 
 use crate::call::caller::Port;
 use crate::call::dead_letter::{DeadLetter, Sink};
@@ -28,7 +28,7 @@ use std::ptr::NonNull;
 
 /// A planted fault: the thread sleeps without giving up any token.
 const SLEEPS_WITH_ALL: u8 = 1;
-/// A planted fault: the thread checks once and sleeps.
+/// A planted fault: the thread checks its tokens only once before it sleeps.
 const LOOKS_ONCE: u8 = 2;
 /// A planted fault: the thread ignores a notification for a cached process.
 const IS_NOT_TOLD: u8 = 3;
@@ -38,7 +38,7 @@ const DOES_NOT_LOOK: u8 = 4;
 /// A number in a message that is too large for a node.
 type InBlock = [u32; 64];
 
-/// A run queue, and the numbers that the processes have received.
+/// A run queue, together with the numbers that the processes have received.
 struct Queue {
     local: &'static LocalTokens,
     tokens: Mutex<Vec<Token>>,
@@ -54,7 +54,7 @@ impl Schedule for Queue {
         lock(&self.tokens).push(token);
     }
 
-    /// Takes a kept token, and performs *notify* of `cache`.
+    /// Takes a kept token. If it gets none, performs *notify* of `cache`.
     fn take_kept(&'static self, slot: &'static Slot) -> Option<Token> {
         let token = take_kept(slot);
         if token.is_none() && slot.permit.is_in_table() {
@@ -101,7 +101,7 @@ impl Scene {
     /// Runs a process: it takes its messages and changes its state.
     fn run(&self, token: Token) -> Token {
         let mut token = token.acquire();
-        // SAFETY: the caller has the token; loom reports two threads that access the state at the same time.
+        // SAFETY: the caller has the token. If two threads access the state at the same time, loom reports it.
         unsafe { token.slot().own_cold_state() }.labelled = true;
         while let Some(envelope) = token.lanes().pop_data() {
             let payload = envelope.payload.expect("a message");
@@ -111,7 +111,7 @@ impl Scene {
         token.release()
     }
 
-    /// Parks a token, or queues it.
+    /// Parks the token of an idle process, or queues it if something has arrived.
     fn rest(&self, token: Token) {
         if let Some(token) = token.acquire().park_idle() {
             token.release().wake();
@@ -167,7 +167,7 @@ impl Scene {
         any
     }
 
-    /// Mirrors `ThreadContext::flush`, after which the thread would sleep.
+    /// Mirrors `ThreadContext::flush`, after which a thread goes to sleep.
     fn sleep(&self) {
         match () {
             () if fault::is(Fault::Driver(SLEEPS_WITH_ALL)) => {}
@@ -195,15 +195,15 @@ impl Scene {
         }
     }
 
-    /// Parks the token of a process that waits for control only, or queues it.
+    /// Parks the token of a process that waits for control only, or queues it if a control has arrived.
     fn wait(&self, token: Token) {
         if let Some(token) = token.acquire().park_waiting() {
             token.release().wake();
         }
     }
 
-    /// Runs a process that waits for control only, with the answer that came with its token. Records the tags of all
-    /// answers.
+    /// Runs a process that waits for control only. `brought` is the answer that came with its token. Records the tags
+    /// of all answers.
     fn run_waiting(&self, token: Token, brought: Option<NodeBox>) -> Token {
         let mut token = token.acquire();
         // SAFETY: as in `run`.
@@ -291,8 +291,8 @@ fn a_thread_moves_its_tokens_while_they_are_taken() {
     moved_and_taken();
 }
 
-/// A thread sends twice to a process that it keeps, and another thread sends once; or both send once, and the other
-/// thread takes the process away.
+/// A thread sends to a process that it keeps, while another thread sends to the same process. The first thread sends
+/// twice; or it sends once, and the other thread then takes the process away.
 fn sent_in_place(taken_away: bool, in_block: bool) {
     let places: &[_] = if taken_away {
         &["in place", "taken away", "the other came first"]
@@ -356,8 +356,8 @@ fn messages_in_blocks_to_a_process_that_is_taken_away() {
     sent_in_place(true, true);
 }
 
-/// Two processes of a thread send to each other and run in turn (`ThreadContext::follow`), while another thread takes
-/// the tokens away.
+/// Two processes of a thread send to each other and run in turn (`ThreadContext::follow`). In the meantime another
+/// thread takes the tokens away.
 #[test]
 fn processes_that_follow_each_other() {
     check(deep(2, 3), &["followed", "followed back", "kept out"], || {
@@ -396,14 +396,14 @@ fn processes_that_follow_each_other() {
         scene.recall();
         let received = scene.finish();
         assert!(received == [0, 0, 1] || received == [0, 0, 1, 2], "{received:?}");
-        // Both are idle, and neither token is lost.
+        // Both processes are idle, and neither token is lost.
         send(first.0, first.2, 10_u32).expect("it lives");
         send(second.0, second.2, 20_u32).expect("it lives");
         assert_eq!(scene.finish().len(), received.len() + 2);
     });
 }
 
-/// A process calls another one on its thread, which answers: each follows the other (`ThreadContext::follow`), while
+/// A process calls another one on its thread, which answers. Each follows the other (`ThreadContext::follow`), while
 /// another thread takes the tokens away.
 #[test]
 fn a_caller_and_the_called_process_that_follow_each_other() {
@@ -447,19 +447,19 @@ fn a_caller_and_the_called_process_that_follow_each_other() {
         scene.recall();
         let mut received = scene.finish_call(0);
         if !received.contains(&10) {
-            // The called process was taken away with its message, and another thread answers.
+            // The called process was taken away with its message. It answers on another thread.
             answer(caller.0, caller.2, 10);
             received = scene.finish_call(0);
         }
         assert_eq!(received, [0, 1, 10]);
-        // Both wait, and neither token is lost.
+        // Both processes wait, and neither token is lost.
         send(called.0, called.2, 20_u32).expect("it lives");
         answer(caller.0, caller.2, 30);
         assert_eq!(scene.finish_call(0).len(), 5);
     });
 }
 
-/// Two processes of a thread: the first has run, and will be cached when the second one rests. Their lanes have their
+/// Two processes of a thread. The first has run, and will be cached when the second rests. The lanes of both have their
 /// first nodes.
 struct Caching {
     scene: &'static Scene,
@@ -479,8 +479,8 @@ impl Caching {
     }
 }
 
-/// A process is cached while another thread sends to it: its thread is notified, or sees the message at its next
-/// visit.
+/// A process is cached while another thread sends to it. Its thread is notified, or sees the message when it next
+/// checks the cache.
 fn sent_while_it_is_cached() {
     check(deep(2, 3), &["told", "seen", "found without being told"], || {
         let Caching { scene, first: (slot, pid), second } = Caching::begun();
@@ -508,9 +508,9 @@ fn a_message_to_a_process_that_is_being_cached() {
 }
 
 /// Like [`sent_while_it_is_cached`], with a sender that has already seen the mark and only checks the place. In loom,
-/// single sequentially consistent loads have no total order, so each check of *ask* has its own fence here. But a
-/// fence orders everything that follows: that of the check of the mark would hide that the check of the place needs
-/// one, too.
+/// single sequentially consistent loads have no total order, so each of the two checks of *ask* has its own fence in
+/// the models. But a fence orders everything that follows it: the fence for the check of the mark would hide that the
+/// check of the place needs one, too.
 #[test]
 fn a_message_of_a_sender_that_looks_for_the_place_alone() {
     check(deep(2, 3), &["told", "seen"], || {
@@ -623,7 +623,7 @@ fn messages_to_a_cached_process_that_is_taken_away() {
     sent_from_the_cache(true);
 }
 
-/// A sender sends from another thread, then moves to the thread that keeps the process, and sends in place.
+/// A sender sends from another thread. It then moves to the thread that keeps the process, and sends in place.
 #[test]
 fn a_sender_that_moves_to_the_thread_of_its_receiver() {
     check(3, &["moved", "had not moved"], || {
@@ -654,8 +654,8 @@ fn a_sender_that_moves_to_the_thread_of_its_receiver() {
 }
 
 /// A thread has a run-next process and keeps another process. It goes to sleep while another thread takes both, or
-/// gives up. Meanwhile a message to the kept process arrives. When all threads sleep, none checks this thread's tokens
-/// any more.
+/// gives up. In the meantime a message to the kept process arrives. Once all threads sleep, none checks this thread's
+/// tokens any more, so the message must not be left with them.
 fn sleeps_while_they_are_taken() {
     check(deep(2, 3), &["taken", "given up", "kept out", "evicted with a message"], || {
         let scene = Scene::new();
@@ -682,14 +682,14 @@ fn sleeps_while_they_are_taken() {
             reach("evicted with a message");
         }
         assert_eq!(scene.finish(), [0, 10]);
-        // Both are idle, and neither token is lost.
+        // Both processes are idle, and neither token is lost.
         send(first.0, first.2, 20_u32).expect("it lives");
         send(second.0, second.2, 30_u32).expect("it lives");
         assert_eq!(scene.finish().len(), 4);
     });
 }
 
-/// Answers a call from the process.
+/// Answers a call that the process made.
 fn answer(slot: &'static Slot, pid: Pid, tag: u32) {
     let word = std::ptr::without_provenance_mut(tag as usize);
     let (kind, payload) = (NodeKind::Completed, Some(Payload::new(tag)));
@@ -697,8 +697,8 @@ fn answer(slot: &'static Slot, pid: Pid, tag: u32) {
     slot.answer(node, pid.generation());
 }
 
-/// A thread answers a process whose token it keeps, twice, while another thread answers it too, takes it away, or does
-/// both.
+/// A thread twice answers a process whose token it keeps. In the meantime another thread answers the process too, takes
+/// it away, or does both.
 fn answered(answers: bool, takes: bool) {
     let mut places = vec!["beside the slot", "in the lane"];
     places.extend(takes.then_some("taken away"));
@@ -733,7 +733,7 @@ fn answered(answers: bool, takes: bool) {
         let received = scene.finish_waiting();
         let mut own: Vec<_> = received.iter().copied().filter(|&tag| tag < 10).collect();
         if takes {
-            // The first answer may still be on its way into the lane when the second one goes there.
+            // The first answer may still be on its way into the lane when the second one is put there.
             own.sort_unstable();
         }
         assert_eq!(own, [1, 2], "once, and in order: {received:?}");
@@ -803,7 +803,7 @@ fn an_answer_that_follows_one_from_another_thread() {
     });
 }
 
-/// A process that waits for control is answered, then another process takes its place as the next to run: the answer
+/// A process that waits for control is answered, and then another process displaces it as the next to run. The answer
 /// stays with the first process.
 #[test]
 fn an_answered_process_that_is_displaced() {

@@ -1,6 +1,6 @@
 //! The data lane (`mailbox/lanes.rs`): the envelopes of each sender arrive once, in order, and intact.
 //!
-//! Each node is recycled once, and no late thread writes to a recycled node (the stand-in pool checks both).
+//! The stand-in pool checks that each node is recycled once, and that no late thread writes to a recycled node.
 //!
 //! Not covered: the exactness of `Lanes::depth` during pushes and pops (it is an estimate); nodes that move between
 //! threads through the real pool.
@@ -42,14 +42,14 @@ fn two_senders() {
     check(deep(2, 3), &PLACES, || model(1));
 }
 
-/// Nodes are reused while both threads send.
+/// Each sender sends two envelopes, so nodes are reused while both threads send.
 #[test]
 fn two_senders_of_two() {
     check(deep(1, 2), &PLACES, || model(2));
 }
 
-/// Like the test above, but each node goes to the first thread that needs one, so a late sender may find its
-/// predecessor, or its own node, reused.
+/// Like the test above, but a recycled node goes to the first thread that needs one. So a late sender may find that its
+/// predecessor, or its own node, is in use again.
 #[test]
 fn two_senders_with_one_magazine() {
     check(deep(1, 2), &PLACES, || {
@@ -58,7 +58,7 @@ fn two_senders_with_one_magazine() {
     });
 }
 
-/// One sender pushes while the process parks and is woken repeatedly: the lane's first node comes and goes.
+/// One sender pushes while the process repeatedly parks and is woken, so that the lane's first node comes and goes.
 #[test]
 fn three_envelopes_of_one_sender() {
     check(4, &["busy without a first node", "refused without a first node", "refused the first node"], || {
@@ -71,7 +71,7 @@ fn three_envelopes_of_one_sender() {
     });
 }
 
-/// Two senders push to a process that takes nothing: envelopes that were numbered at the same time may count as one.
+/// Two senders push to a process that takes nothing. Envelopes that were numbered at the same time may count as one.
 #[test]
 fn a_count_of_two_senders() {
     check(4, &["counted both", "counted one"], || {
@@ -89,7 +89,7 @@ fn a_count_of_two_senders() {
     });
 }
 
-/// Like the test above, but the senders know the number of the first envelope from elsewhere: the count is exact.
+/// Like the test above, but the senders already know the number of the first envelope, so the count is exact.
 #[test]
 fn a_count_of_two_senders_with_a_number_that_is_known() {
     check(4, &[], || {
@@ -103,7 +103,7 @@ fn a_count_of_two_senders_with_a_number_that_is_known() {
     });
 }
 
-/// The depth is read while envelopes come and go and the process parks: it never exceeds the number of envelopes.
+/// The depth is read while envelopes come and go and the process parks. It never exceeds the number of envelopes.
 #[test]
 fn a_glance_at_the_depth() {
     check(deep(2, 3), &["refused the first node", "saw some", "saw none"], || {

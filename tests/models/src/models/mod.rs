@@ -38,18 +38,19 @@ use std::ptr;
 enum Rest {
     /// The process parks until anything arrives.
     Idle,
-    /// The process parks until something arrives in the control lane; from then on it parks as for `Idle`.
+    /// The process parks until something arrives in the control lane. From then on it parks as for `Idle`.
     Wait,
 }
 
-/// The lanes of one process, and the process itself: the thread that takes its token runs it at once.
+/// The lanes of one process, and the process itself. The thread that takes its token runs it at once.
 ///
 /// In production the token goes through a run queue, which orders more.
 struct Mailbox {
     lanes: Lanes,
-    /// Accessed by the token's holder only: two holders would be a race.
+    /// Accessed only by the thread that holds the token. If two threads held it, loom would report a race.
     process: OwnedCell<Process>,
-    /// Set by each waker with a relaxed store: the lanes guarantee that a wake leads to a run that sees it.
+    /// Set by each waker, with a relaxed store, before its wake. The lanes guarantee that the wake leads to a run that
+    /// sees it.
     announced: [AtomicBool; 2],
 }
 
@@ -66,7 +67,7 @@ struct Process {
 }
 
 impl Mailbox {
-    /// Creates a mailbox; the caller then holds the token.
+    /// Creates a mailbox. The caller then holds the token.
     fn new() -> &'static Self {
         let mailbox = keep(Self {
             lanes: Lanes::unused(),
@@ -89,7 +90,7 @@ impl Mailbox {
         self.send_where(0, number);
     }
 
-    /// Sends like `send`, with a sequence number of the first envelope that the sender knows from elsewhere.
+    /// Sends like `send`, by a sender that already knows `known` as the sequence number of the first envelope.
     fn send_where(&self, known: u64, number: u32) {
         let claim = self.lanes.push_data(node_pool::node(Self::envelope(number)), || known, |_| ());
         if claim == Claim::Process {
@@ -131,7 +132,7 @@ impl Mailbox {
     /// control envelope or a wake has arrived.
     fn run(&self, rest: Rest) {
         let mut rest = rest;
-        // After a token has just been taken, the lane has no first node, or one that has not been consumed.
+        // When a token has just been taken, the lane has no first node, or one that has not been consumed.
         let mut has_first = false;
         loop {
             if rest == Rest::Idle || self.lanes.has_control() {
@@ -205,7 +206,7 @@ impl Mailbox {
                     taken.push(Self::number(envelope));
                 }
                 Advance::Empty => return taken,
-                // Production requeues the process.
+                // In this case production requeues the process.
                 Advance::Busy => {
                     reach(if *has_first { "busy" } else { "busy without a first node" });
                     loom::thread::yield_now();
@@ -214,7 +215,7 @@ impl Mailbox {
         }
     }
 
-    /// Checks, after all senders are done, that the token is parked as idle and the lanes are empty. Returns the
+    /// Checks, after all senders are done, that the token is parked as idle and that the lanes are empty. Returns the
     /// process.
     fn rest(&self) -> Process {
         assert_eq!(self.lanes.glance(), (true, false), "the token is parked, and not to wait");

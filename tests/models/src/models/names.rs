@@ -1,7 +1,7 @@
-//! The names of a host (`names/table.rs`, over `links/registrations.rs`). The alias of a name is valid for as long as
-//! a process has the name. Of the aliases of free names, a fixed number is kept: one in this model.
+//! The names of a host (`names/table.rs`, over `links/registrations.rs`). The alias of a name is valid for as long as a
+//! process has the name. Some aliases of free names are kept as well, up to a fixed number, which is one in this model.
 //!
-//! Not covered: liveness of processes and the table of aliases (stand-ins); more than one kept alias.
+//! Not covered: the liveness of processes and the table of aliases, which are stand-ins here; more than one kept alias.
 
 use crate::check::{check, keep, reach};
 use crate::exit::ExitReason;
@@ -21,7 +21,8 @@ fn name(text: &'static str) -> Name {
     Name::new(text).expect("a name")
 }
 
-/// Names with two aliases: that of `free`, which no process has, and that of `held`, which the first process has.
+/// Names with two aliases. One is the alias of `free`, a name that no process has, and the other is that of `held`,
+/// which the first process has.
 struct World {
     names: &'static Names,
     free: Pid,
@@ -45,7 +46,8 @@ impl World {
     }
 }
 
-/// A second name becomes free, so the alias of the first should be retired, while a process registers that first name.
+/// A second name becomes free, so the alias of the first free name should be retired. At the same time a process
+/// registers the first name.
 #[test]
 fn a_name_is_given_away_while_it_is_retired() {
     check(6, &["its alias is valid", "retired before"], || {
@@ -63,7 +65,7 @@ fn a_name_is_given_away_while_it_is_retired() {
     });
 }
 
-/// Like the test above, but the process loses the name again before the alias is retired: the name is free under
+/// Like the test above, but the process loses the name again before the alias is retired. The name is then free under
 /// another number.
 #[test]
 fn a_name_is_given_away_and_falls_free_again_while_it_is_retired() {
@@ -98,7 +100,7 @@ fn a_name_is_given_away_while_its_process_ends() {
         assert!(next.is_ok(), "the one before has ended");
         assert_eq!(names.whereis("held"), Some(process(2)), "who has got the name");
         assert!(alias::lives(world.held), "a valid alias is retired");
-        // The other name has been free for longer than this one, if this one was ever free.
+        // If this name was ever free, the other one had been free for longer, and its alias may have been retired.
         world.close(1, 1 + usize::from(alias::lives(world.free)));
     });
 }

@@ -1,16 +1,16 @@
-//! The first incarnation of a slot that was never used, whose token is taken with a plain store
-//! (`slots/directory.rs`), while other threads use PIDs that they cannot know yet: of no process (generation zero),
-//! and of the slot's first process.
+//! The first incarnation of a slot that was never used (`slots/directory.rs`). The thread that spawns it takes its
+//! token with a plain store, while other threads use PIDs of the slot that they cannot know yet: one of no process
+//! (generation zero), and that of the slot's first process.
 //!
 //! The slot, its lanes and its token are production code. The driver repeats the steps of `SlotTable::take_new`, of
 //! `engine/lifecycle/spawn.rs` and of a step.
 //!
-//! The store relies on an order: a thread that has passed the check of the generation comes after the store. Loom keeps
-//! the stores of a thread in order by itself, so a cell, `made`, represents the store: the thread writes it once it has
-//! the token, and other threads read it once they have passed the check.
+//! The store relies on an order: it comes before everything that a thread does once it has passed the check of the
+//! generation. Loom keeps the stores of a thread in order by itself, so a cell, `made`, stands for the store. The
+//! thread that has taken the token writes the cell, and other threads read it once they have passed the check.
 //!
 //! Not covered: the chunk of the slot, which is created under a lock; slots that a thread leaves behind when it ends,
-//! which are claimed like those of ended processes (`slot_reuse`).
+//! since they are claimed like those of ended processes (`slot_reuse`).
 
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};
@@ -32,13 +32,15 @@ const SLOTS: usize = 2 * BATCH as usize;
 struct Host {
     /// The messages that processes have taken, by the index of their slot. Invisible to loom, so it orders nothing.
     taken: Mutex<Vec<(u32, u32)>>,
-    /// One cell per slot, accessed by the token's holder only: two holders would be a race.
+    /// One cell per slot, which only the holder of the token accesses. If two threads held the token, loom would report
+    /// a race.
     inside: [OwnedCell<u32>; SLOTS],
     /// One cell per slot, written by the thread that takes the slot's first token.
     made: [OwnedCell<bool>; SLOTS],
 }
 
-// SAFETY: the cells belong to the token's holder and to the thread that takes the first token; loom checks it.
+// SAFETY: only the token's holder accesses a cell of `inside`. Only the thread that takes the first token writes a cell
+// of `made`, before others read it. Loom checks both.
 unsafe impl Sync for Host {}
 
 impl Sink for Host {
@@ -120,25 +122,27 @@ impl World {
         token
     }
 
-    /// Sends a message to the first process of a slot, by a made-up PID. Returns whether it was accepted.
+    /// Sends a message to the first process of a slot, with a made-up PID. Returns whether the slot accepted the
+    /// message.
     fn send(&self, index: u32, number: u32) -> bool {
         let sent = self.slots[index as usize].send(self.owner.pid(index, 1), number).is_ok();
         reach(if sent { "sent" } else { "there was no process yet" });
         if sent {
-            // SAFETY: the cell is written before the process is alive, and loom checks it.
+            // SAFETY: the cell is written before the process becomes alive, and loom checks it.
             let made = self.host.made[index as usize].with(|made| unsafe { *made });
             assert!(made, "the first token was taken before");
         }
         sent
     }
 
-    /// Sends a signal to that generation of a slot: generation zero is no process, generation one the first process.
+    /// Sends a signal to a generation of a slot. Generation zero is no process, and generation one is the first
+    /// process.
     fn signal(&self, index: u32, generation: u64) {
         let slot = self.slots[index as usize];
         slot.request(generation, Control::Kill);
     }
 
-    /// Checks at the end of an execution that each spawned process is idle, and has taken the messages in `sent`.
+    /// Checks at the end of an execution that each spawned process is idle, and that the messages in `sent` were taken.
     fn close(&self, spawned: &[u32], sent: &[(u32, u32)]) {
         for &index in spawned {
             let slot = self.slots[index as usize];

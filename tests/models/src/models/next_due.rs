@@ -1,4 +1,5 @@
-//! The time of the next timer (`time/next_due.rs`): timers are set while a thread raises the time to sleep until.
+//! The time of the next timer (`time/next_due.rs`). Timers are set while a thread raises the time until which it will
+//! sleep.
 //!
 //! Not covered: raising a wheel's own moment, which is done under its lock.
 
@@ -8,7 +9,7 @@ use crate::fault::{self, Fault};
 use crate::time::next_due::NextDue;
 use loom::thread;
 
-/// The time of a timer that has fired: the thread that fires timers has not noticed yet.
+/// The time of a timer that has fired. The thread that fires timers has not raised the common moment since.
 const PAST: Moment = Moment(3);
 
 struct Host {
@@ -29,7 +30,7 @@ impl Host {
         self.wheels.iter().map(SharedMoment::load).min().unwrap_or(Moment::NEVER)
     }
 
-    /// Raises the time and sleeps. Returns the wake-up time, or `None` if an earlier timer was found.
+    /// Raises the time and sleeps. Returns the wake-up time, or `None` if the thread found an earlier timer.
     fn sleep(&self) -> Option<Moment> {
         if self.next.raise(|| self.least()) {
             reach("saw a timer that was set meanwhile");
@@ -41,7 +42,7 @@ impl Host {
     }
 }
 
-/// Sets `timers`, each in its own wheel, while a thread raises the time `times` times.
+/// Sets `timers`, each in its own wheel, while another thread raises the time `times` times.
 fn model(timers: &'static [Moment], times: usize) {
     let host = keep(Host::new());
     let setters: Vec<_> = timers
@@ -53,7 +54,8 @@ fn model(timers: &'static [Moment], times: usize) {
     let told: Vec<bool> = setters.into_iter().map(|setter| setter.join().unwrap()).collect();
     let first = *timers.iter().min().expect("some are set");
     assert!(host.next.load() <= first, "a timer is lost");
-    // A thread that sleeps too long is woken by the thread that set the timer, or finds the timer in its last check.
+    // A thread that would sleep too long is woken by the thread that set the timer, or finds the timer in its last
+    // check.
     let woken = told.contains(&true) || sleeps.iter().any(Option::is_none);
     assert!(woken || sleeps.last().copied().flatten().is_some_and(|until| until <= first), "it is slept through");
 }

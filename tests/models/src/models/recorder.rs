@@ -1,7 +1,7 @@
-//! The ring of the recorder (`recorder/ring.rs`): a reader runs beside the writer, which may overwrite the record
-//! being read.
+//! The ring of the recorder (`recorder/ring.rs`). A reader runs beside the writer, which may overwrite the record that
+//! is being read.
 //!
-//! Not covered: rings of more than two cells, which differ only in how many records are whole.
+//! Not covered: rings of more than two cells, which differ only in the number of records that are whole.
 
 use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
@@ -15,8 +15,8 @@ fn record(number: u64) -> Record {
     Record { words: [number, number + 10, number + 20], name: Some(&NAMES[number as usize % 2]) }
 }
 
-/// Writes `records` records to a ring of two cells, where the third one overwrites the first, and reads the ring
-/// `reads` times meanwhile.
+/// One thread writes `records` records to a ring of two cells, so the third record overwrites the first. In the
+/// meantime another thread reads the ring `reads` times.
 fn model(records: u64, reads: usize) {
     let ring = keep(Ring::new(2));
     let writer = thread::spawn(move || (0..records).for_each(|number| ring.write(record(number))));

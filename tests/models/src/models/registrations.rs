@@ -1,13 +1,13 @@
-//! Registrations that end with a process (`links/registrations.rs`, over `slots/slot` for liveness): a registrant adds
+//! Registrations that end with a process (`links/registrations.rs`, over `slots/slot` for liveness). A registrant adds
 //! a process while that process exits and its slot is reused.
 //!
-//! In the end no registration of an exited process is left in the table, in its cell, or with the registrant, and the
-//! registration of the next process in the slot is unaffected.
+//! In the end no registration of the exited process is left in the table, in the cell that counts it, or with the
+//! registrant. The registration of the next process in the slot is unaffected.
 //!
 //! The registrant is a stand-in for `names/table.rs` with one name. It follows the rule that a registrant changes its
 //! members under its own lock. The driver repeats the steps of `engine/lifecycle/exit.rs`.
 //!
-//! Not covered: groups (they follow the same rule), more than one cell and one shard, envelopes to an exited process.
+//! Not covered: groups (they follow the same rule), more than one cell or shard, envelopes to an exited process.
 
 use crate::call::dead_letter::{DeadLetter, Sink};
 use crate::check::{check, keep, reach};
@@ -52,7 +52,7 @@ struct World {
     holder: Mutex<Option<(Pid, Registration)>>,
 }
 
-/// The name, as the registrant of its holder.
+/// The only name, as the registrant of its holder.
 struct Name(&'static World);
 
 impl Registrant for Name {
@@ -201,7 +201,7 @@ fn a_name_for_an_exiting_process_and_for_the_next_in_its_slot() {
     });
 }
 
-/// Without a single order of the count, the close and both checks, an exited process keeps its name.
+/// Without a single order of the count, the close and both checks, an exited process could keep its name.
 #[test]
 #[should_panic]
 fn fault_no_single_order() {

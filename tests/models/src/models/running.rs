@@ -1,4 +1,4 @@
-//! The process that a thread runs (`engine/workers/running.rs`): user code reaches the process whose token its thread
+//! The process that a thread runs (`engine/workers/running.rs`). User code reaches the process whose token its thread
 //! has, and no other.
 //!
 //! The slot, its token and the word are production code. The driver repeats the steps of `engine/slice/run.rs`
@@ -15,7 +15,7 @@ use crate::slots::{Schedule, Slot, SlotHost, SlotOwner, Token};
 use crate::sync::{Mutex, lock};
 use loom::thread;
 
-/// A planted fault: the word is cleared only after the token has been parked, and the drop of a value runs in between.
+/// A planted fault: the word is cleared only after the token has been parked, and a value is dropped in between.
 const CLEARED_LATE: Fault = Fault::Driver(0);
 
 /// A run queue, to which wakers push the token of the process.
@@ -37,13 +37,13 @@ impl SlotHost for Queue {}
 /// whether there is one.
 fn with_own(running: &RunningProcess) -> bool {
     let Some(slot) = running.slot().filter(|slot| slot.living().is_some()) else { return false };
-    // SAFETY: this is the condition that the model checks; loom reports two threads that access the state at the same
-    // time.
+    // SAFETY: the model checks that this thread has the token: loom reports two threads that access the state at the
+    // same time.
     unsafe { slot.own_cold_state() }.labelled = true;
     true
 }
 
-/// Runs a time slice: the process works, then its token is parked, then a value is dropped.
+/// Runs a time slice. The process works, then its token is parked, and then a value is dropped.
 fn run_slice(running: &RunningProcess, token: Token) {
     let mut held = Some(token);
     while let Some(mut token) = held {
@@ -75,7 +75,7 @@ fn park(running: &RunningProcess, token: Token) -> Option<Token> {
     }
 }
 
-/// While one thread parks the token, a message arrives and another thread runs the process.
+/// While one thread parks the token, a message arrives, and another thread runs the process.
 #[test]
 fn a_value_is_dropped_as_the_token_goes() {
     check(4, &["run by the other thread", "parking was refused"], || {

@@ -1,15 +1,15 @@
-//! Slot reuse (`slots/slot` over `mailbox/lanes.rs`): a process exits, late senders arrive, and another process is
+//! Slot reuse (`slots/slot` over `mailbox/lanes.rs`). A process exits, late senders arrive, and another process is
 //! spawned in its slot.
 //!
-//! Every envelope is accounted for once: handled by the incarnation that it was sent to, returned to its sender, or
-//! made a dead letter. Every control is handled by its incarnation or counted as late. Nothing reaches another
+//! Every envelope is accounted for once: the incarnation that it was sent to handles it, it is returned to its sender,
+//! or it becomes a dead letter. Every control is handled by its incarnation or counted as late. Nothing reaches another
 //! incarnation, and only one thread at a time runs the process or vacates its slot.
 //!
 //! The slot and its token are production code. The driver repeats the steps of `engine/slice/run.rs` (`run_slice`),
-//! `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`. A thread that takes a token runs the process at once; in
+//! `engine/lifecycle/exit.rs` and `engine/lifecycle/spawn.rs`. A thread that takes a token runs the process at once. In
 //! production the token goes through a queue, which orders more.
 //!
-//! Not covered: the directory's lists (there is one slot, known to all threads), callers in envelopes, more than two
+//! Not covered: the directory's lists (there is one slot, which all threads know), callers in envelopes, more than two
 //! incarnations.
 
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
@@ -30,7 +30,7 @@ use loom::thread;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
-/// A planted fault: a receiver takes envelopes of any generation.
+/// A planted fault: a receiver accepts envelopes of any generation.
 const ANY_GENERATION: Fault = Fault::Driver(0);
 /// A planted fault: an incarnation ends without being closed first.
 const NOT_CLOSED: Fault = Fault::Driver(1);
@@ -42,10 +42,10 @@ const NOTIFIED_FIRST: Fault = Fault::Driver(3);
 /// The control that ends a process.
 const KILL: u32 = 99;
 
-/// The fate of each envelope. Invisible to loom, so it orders nothing.
+/// The fate of each envelope. The log is invisible to loom, so it orders nothing.
 #[derive(Default)]
 struct Log {
-    /// The incarnation and the number of each handled envelope.
+    /// The incarnation that handled each envelope, and the number of the envelope.
     handled: Vec<(u64, u32)>,
     refused: Vec<u32>,
     dead: Vec<u32>,
@@ -53,7 +53,7 @@ struct Log {
     ended: u64,
     /// Whether the first exit has been reported.
     notified: bool,
-    /// The number of envelopes that became dead letters after that report.
+    /// The number of envelopes that became dead letters after the first exit was reported.
     dead_after_notification: u32,
 }
 
@@ -116,7 +116,7 @@ impl Host {
                 return;
             }
             if !token.lanes().is_data_empty() {
-                // A sender has not finished its push: production would requeue the process.
+                // A sender has not finished its push. Production would requeue the process.
                 thread::yield_now();
                 continue;
             }
@@ -233,7 +233,7 @@ impl World {
         }
     }
 
-    /// Returns the PID of that incarnation.
+    /// Returns the PID of an incarnation of the slot.
     fn pid(&self, generation: u64) -> Pid {
         self.owner.pid(self.slot.index(), generation)
     }
@@ -261,8 +261,8 @@ impl World {
         self.slot.complete(generation, 0, Payload::new(number));
     }
 
-    /// Checks at the end of an execution, when the second process is idle, that `envelopes` and `controls`, each with
-    /// the incarnation that it was sent to, are accounted for.
+    /// Checks at the end of an execution, when the second process is idle, that `envelopes` and `controls` are
+    /// accounted for. Each of them is listed with the incarnation that it was sent to.
     fn close(&self, envelopes: &[(u64, u32)], controls: &[(u64, u32)]) {
         assert_eq!(self.slot.lanes.claim(), Claim::Process, "the token is parked");
         // SAFETY: the claim above took the token.
@@ -290,8 +290,8 @@ impl World {
     }
 }
 
-/// Ends a process and spawns another one in its slot while `late` senders send to the first. The second one also
-/// receives an envelope.
+/// Ends a process and spawns another one in its slot while `late` senders send to the first process. The second process
+/// also receives an envelope.
 fn ends_and_begins(world: &'static World, late: Vec<Box<dyn FnOnce() + Send>>) {
     let first = world.open();
     let late: Vec<_> = late.into_iter().map(|late| thread::spawn(late)).collect();
@@ -316,7 +316,8 @@ fn a_late_envelope() {
 }
 
 /// A late message is refused, or becomes a dead letter before the exit is reported. (If two messages are late, or the
-/// slot is already in use again, one may become a dead letter after the report: see `engine/lifecycle/exit.rs`.)
+/// slot is already in use again, one message may become a dead letter after the report: see
+/// `engine/lifecycle/exit.rs`.)
 #[test]
 fn a_dead_letter_precedes_the_notification() {
     check(6, &["refused", "dead letter", "refused at the end"], || {
@@ -372,7 +373,7 @@ fn a_late_wake() {
     });
 }
 
-/// Two senders are late: the sender that takes the token must turn the other's envelope into a dead letter.
+/// Two senders are late. The one that takes the token must turn the other's envelope into a dead letter.
 #[test]
 fn two_late_envelopes() {
     check(deep(1, 2), &LATE, || {
@@ -382,8 +383,8 @@ fn two_late_envelopes() {
     });
 }
 
-/// Three senders are late, and nodes move between threads: a sender that has its message back, and is still vacating
-/// the slot, may find its own node reused for another sender's envelope.
+/// Three senders are late, and nodes move between threads. A sender that has its message back and is still vacating the
+/// slot may find that its own node is in use again, for another sender's envelope.
 #[test]
 fn three_late_messages() {
     check(deep(1, 2), &["had its own message back", "dead letter"], || {
@@ -409,7 +410,8 @@ fn three_late_messages() {
 }
 
 /// A process is killed, its slot is reused, and a control for the first incarnation arrives, all while the thread that
-/// parked the token performs its second check: the token that it takes back belongs to another incarnation.
+/// parked the token performs its second check. If that thread then takes the token back, the token belongs to another
+/// incarnation.
 fn killed_while_parking(with_control: bool) {
     let world = World::new();
     let first = world.open();
@@ -433,8 +435,8 @@ fn killed() {
     check(6, &["took the token", "spawned again"], || killed_while_parking(false));
 }
 
-/// Five preemptions find the mutant `park-keeps-a-reclaimed-token`, which vacates the slot with a token that it has
-/// taken back; four do not.
+/// At five preemptions the model finds the mutant `park-keeps-a-reclaimed-token`, which vacates the slot with a token
+/// that it has taken back. At four it does not.
 #[test]
 fn killed_with_a_late_control() {
     check(deep(4, 5), &["took the token", "spawned again", "a late sender was vacating the slot"], || {
@@ -472,7 +474,7 @@ fn fault_no_single_order() {
     fault::with(Fault::NoSingleOrder, a_late_control);
 }
 
-/// A sender that has seen the process alive pushes after the exit was reported.
+/// A sender that has seen the process alive pushes only after the exit was reported.
 #[test]
 #[should_panic]
 fn fault_notified_first() {

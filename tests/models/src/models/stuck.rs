@@ -3,8 +3,8 @@
 //! now occupies its slot.
 //!
 //! The slots, the edges and the call IDs are production code. The driver repeats the steps of `engine/slice/run.rs`,
-//! `engine/lifecycle/exit.rs` and `actor/tasks/pending.rs`. As in those files, a process withdraws its edge after it
-//! has taken its controls: a call that closes the cycle in between fails, and its message is withdrawn as in any cycle.
+//! `engine/lifecycle/exit.rs` and `actor/tasks/pending.rs`. As in those files, a process takes its controls before it
+//! withdraws its edge. A call that closes the cycle in between fails, and its message is withdrawn as in any cycle.
 //!
 //! Not covered: suspensions, foreign wakers.
 
@@ -44,7 +44,7 @@ struct World {
     slots: [&'static Slot; 2],
     edges: [Edge; 2],
     second_look: Mutex<()>,
-    /// Whether the second process has begun to take its controls. Invisible to loom, so it orders nothing.
+    /// Whether the second process has begun to take its controls. The flag is invisible to loom, so it orders nothing.
     woken: Cell<bool>,
 }
 
@@ -76,7 +76,7 @@ fn issue(number: u64) -> CallId {
     CallId::issue(keep(MailNode::empty()), number)
 }
 
-/// The methods of the cycle, if the call failed.
+/// The methods of the calls in the cycle, if the call failed.
 type Failed = Option<Vec<&'static str>>;
 
 impl World {
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// Sends a signal, or a wake, to that incarnation in the second slot.
+    /// Sends a signal or, if `wakes`, a wake to an incarnation in the second slot.
     fn notify(&self, incarnation: Incarnation, wakes: bool) {
         let (slot, generation) = (self.slots[1], incarnation & LAST_GENERATION);
         if wakes {
@@ -115,7 +115,8 @@ impl World {
         }
     }
 
-    /// Takes a process to run from the queue: the second process, if it has been woken.
+    /// Takes a process from the queue, in order to run it. The queue can only hold the second process, once it has been
+    /// woken.
     fn next(&self) -> Option<Token> {
         lock(&self.queue.0).pop()
     }
@@ -129,7 +130,7 @@ impl World {
         }
     }
 
-    /// Runs the second process after a wake that ended its wait: it withdraws its edge, gives up its call and takes the
+    /// Runs the second process after a wake that ended its wait. It withdraws its edge, gives up its call and takes the
     /// message of the first process. Returns whether it handles that message.
     fn resume(&self, mut token: Token, own: CallId, message: CallId) -> bool {
         self.take_up(&mut token);
@@ -154,8 +155,8 @@ impl World {
     }
 }
 
-/// The second process waits for the first, and receives a control. Then the first calls the second, which is not
-/// stuck.
+/// The second process waits for the first, and receives a control. Then the first process calls the second, which is
+/// not stuck.
 fn a_process_with_pending_controls(wakes: bool) {
     let world = World::new();
     let (first, (second, incarnation)) = (world.open(0).1, world.open(1));
@@ -185,7 +186,7 @@ fn a_process_with_a_pending_wake_is_not_stuck() {
     check(4, &["run by the other thread", "waits"], || a_process_with_pending_controls(true));
 }
 
-/// A process that blocks its thread takes no controls before its wait ends: the cycle is found at once.
+/// A process that blocks its thread takes no controls before its wait ends, so the cycle is found at once.
 #[test]
 fn a_blocked_process_is_stuck_despite_pending_controls() {
     check(3, &["found"], || {
@@ -199,9 +200,9 @@ fn a_blocked_process_is_stuck_despite_pending_controls() {
     });
 }
 
-/// The second process waits for the first, and is killed. The next process in its slot calls the first, while the
-/// first calls the killed process. That call may fail because of a cycle with the killed process, but not with the
-/// next one.
+/// The second process waits for the first, and is killed. The next process in its slot calls the first, while the first
+/// calls the killed process. The first process's call may fail because of a cycle with the killed process, but not
+/// because of one with the next process.
 #[test]
 fn the_next_process_in_a_slot_is_distinct() {
     check(deep(1, 2), &["in a cycle with the previous process", "waits"], || {

@@ -1,11 +1,11 @@
-//! Suspension of senders (`engine/backpressure/suspend.rs`): a sender on the waiting list of a full mailbox is resumed
-//! when there is room, whatever else happens meanwhile. It receives each message that arrived during its suspension
-//! exactly once.
+//! Suspension of senders (`engine/backpressure/suspend.rs`). A sender on the waiting list of a full mailbox is resumed
+//! when there is room, whatever else happens in the meantime. The sender receives each message that arrived during its
+//! suspension exactly once.
 //!
-//! The lanes of both processes are production code. The driver repeats the steps of `suspend.rs`, and those of
-//! `engine/slice` that check CONGESTED and SUSPENDED, on a locked state for each process, the two flags, the list, and
-//! the liveness of the receiver. Changes in those files must be repeated here. A mailbox with one envelope counts as
-//! full.
+//! The lanes of both processes are production code. The driver repeats the steps of `suspend.rs`, and those steps of
+//! `engine/slice` that check CONGESTED and SUSPENDED. It does so on a locked state for each process, the two flags, the
+//! list, and the liveness of the receiver. Changes in those files must be repeated here. A mailbox with one envelope
+//! counts as full.
 //!
 //! Not covered: several senders on one list, cycles, the edges in the wait graph (see `wait_graph.rs`), and steps that
 //! wait for room (`wait_in_step.rs` covers the end of such waits).
@@ -24,11 +24,11 @@ use std::ptr;
 const NO_WAKE: Fault = Fault::Driver(0);
 /// A suspended process checks SUSPENDED before it takes what has arrived, including a wake.
 const CHECKS_THEN_TAKES: Fault = Fault::Driver(1);
-/// Resuming a process wakes it before SUSPENDED is cleared.
+/// A process is woken from a suspension before SUSPENDED is cleared.
 const WAKES_THEN_CLEARS_THE_FLAG: Fault = Fault::Driver(2);
 /// A sender that joins the list checks whether the receiver is alive before it sets CONGESTED.
 const CHECKS_LIVENESS_THEN_MARKS: Fault = Fault::Driver(3);
-/// A sender that finds the receiver waiting for something else does not check again whether there is room.
+/// A sender that finds that the receiver waits for something else does not check again whether there is room.
 const NO_SECOND_CHECK: Fault = Fault::Driver(4);
 /// A process joins the list before it is marked SUSPENDED.
 const LISTED_THEN_MARKED: Fault = Fault::Driver(5);
@@ -54,19 +54,20 @@ struct ProcessSide {
     alive: AtomicBool,
     congested: AtomicBool,
     suspended: AtomicBool,
-    /// The number of its own suspension, if it is suspended, and the numbers of the senders on its list.
+    /// The number of the process's own suspension, if it is suspended, and the numbers of the suspended senders on its
+    /// list.
     state: Mutex<(Option<u64>, Vec<u64>)>,
-    /// Accessed by the token's holder only.
+    /// Accessed only by the thread that holds the token.
     own: OwnedCell<Own>,
 }
 
 #[derive(Default)]
 struct Own {
-    /// The messages that arrived during its suspension.
+    /// The messages that arrived during the process's suspension.
     kept: Vec<u32>,
-    /// The messages that its steps have taken.
+    /// The messages that the process's steps have taken.
     seen: Vec<u32>,
-    /// Whether the process was suspended, in which case its next time slice begins with a check.
+    /// Whether the process was suspended. If so, its next time slice begins with a check.
     was_suspended: bool,
     /// The number of times that the process has been resumed.
     resumed: u32,
@@ -138,7 +139,7 @@ fn envelope(number: u32) -> Envelope {
 }
 
 impl World {
-    /// Creates a receiver with an envelope in each lane, and a sender. The caller holds both tokens.
+    /// Creates a receiver, with an envelope in each lane, and a sender. The caller holds the tokens of both.
     fn new(rest: Rest) -> &'static Self {
         let world =
             keep(Self { sender: ProcessSide::new(), receiver: ProcessSide::new(), rest, ended: AtomicU8::new(0) });
@@ -223,7 +224,7 @@ impl World {
         loop {
             let mut suspended = fault::is(CHECKS_THEN_TAKES).then(|| {
                 let suspended = sender.suspended.load(Ordering::SeqCst);
-                // Without this yield, loom does not reach the execution that the fault needs.
+                // Without this yield, loom would not reach the execution in which the fault shows.
                 thread::yield_now();
                 suspended
             });
@@ -246,7 +247,7 @@ impl World {
         }
     }
 
-    /// Resumes the sender, which then goes idle. The caller holds its token.
+    /// Resumes the sender, which then goes idle. The caller holds the sender's token.
     fn resume_sender(&'static self) {
         let sender = &self.sender;
         loop {
@@ -318,7 +319,7 @@ impl World {
 
     // The receiver.
 
-    /// Mirrors `suspend::resume_waiters`, without its limit of half the bound: a sender may be resumed at any time.
+    /// Mirrors `suspend::resume_waiters`, without its limit of half the bound. So a sender may be resumed at any time.
     fn resume_waiters(&'static self, rests: bool) {
         let receiver = &self.receiver;
         loop {
@@ -343,7 +344,7 @@ impl World {
         }
     }
 
-    /// Mirrors `ThreadContext::go_on` for the receiver. The caller holds its token.
+    /// Mirrors `ThreadContext::go_on` for the receiver. The caller holds the receiver's token.
     fn run_receiver(&'static self) {
         let receiver = &self.receiver;
         loop {
@@ -374,7 +375,7 @@ impl World {
         }
     }
 
-    /// Mirrors the end of a process, up to `suspend::end`: the receiver is marked as dead before it checks CONGESTED.
+    /// Mirrors the end of a process, up to `suspend::end`. The receiver is marked as dead before it checks CONGESTED.
     fn end_receiver(&'static self) {
         let receiver = &self.receiver;
         receiver.alive.store(false, Ordering::SeqCst);
@@ -388,7 +389,7 @@ impl World {
         }
     }
 
-    /// Checks, when all threads are done, that the sender was resumed and has seen the messages in `came`.
+    /// Checks, when all threads are done, that the sender was resumed, and that it has seen the messages in `came`.
     fn close(&self, came: &[u32]) {
         assert_eq!(self.sender.lanes.glance(), (true, false), "the sender rests, and not because it is suspended");
         assert_eq!(self.sender.lanes.claim(), Claim::Process);
@@ -430,7 +431,7 @@ fn suspended_at_a_receiver_that_exits() {
     check(5, &["suspended", "the receiver has exited", "resumed by the exit"], || suspended_at(Rest::End));
 }
 
-/// A reply arrives while the sender is suspended, is about to be, or has just been resumed.
+/// A reply arrives while the sender is suspended, is about to be suspended, or has just been resumed.
 #[test]
 fn a_reply_to_a_suspended_process() {
     check(deep(2, 3), &["suspended", "a message came meanwhile", "resumed"], || {
@@ -444,7 +445,7 @@ fn a_reply_to_a_suspended_process() {
     });
 }
 
-/// The suspension ends for another reason at the same time.
+/// A second thread ends the suspension at the same time, for another reason.
 #[test]
 fn a_suspension_that_ends_twice() {
     check(deep(2, 3), &["suspended", "resumed"], || {

@@ -1,12 +1,12 @@
 //! A permit is taken over from a thread that is stuck in a step (`engine/permits/{handoff,holders,sleep}.rs`,
-//! handoff:M1 to M4). The jobs that the thread has queued run, whatever it does meanwhile, and no thread is left in
-//! the wrong count.
+//! handoff:M1 to M4). The jobs that the thread has queued run, whatever it does in the meantime, and no thread is left
+//! in the wrong count.
 //!
 //! There is one permit, a thread that has it, and a spare thread. The driver repeats the steps of `find.rs`,
 //! `spare.rs`, `block_in_place.rs` and `watchdog.rs`, without run-next slots (see `sleep`) and timers. The main thread
-//! plays the watchdog: time passes between its observation of a thread and its reaction.
+//! plays the watchdog. Time passes between its observation of a thread and its reaction.
 //!
-//! Not covered: threads that block or wait for a permit meanwhile, growth, more than one permit.
+//! Not covered: threads that block or wait for a permit during the take-over, growth, more than one permit.
 
 use crate::check::{check, deep, keep, reach};
 use crate::engine::permits::handoff::RestOutcome;
@@ -31,11 +31,12 @@ const LOST: u8 = 2;
 #[derive(Clone, Copy)]
 enum Job {
     Short,
-    /// Leaves a job in its thread's deque and waits until it has run.
+    /// Leaves a job in its thread's deque and waits until that job has run.
     Pushes(usize),
     /// Leaves a job in its thread's deque.
     Leaves(usize),
-    /// Uses up its time slice, and is pushed to the global queue as another job, without an announcement.
+    /// Uses up its time slice, and is pushed to the global queue under the number of another job, without an
+    /// announcement.
     UsesItsSlice(usize),
 }
 
@@ -233,8 +234,8 @@ impl World {
         }
     }
 
-    /// Performs handoff:M1 to M4 (`Scheduler::take_over`), for a thread that was observed in a step. Returns whether
-    /// its permit was taken.
+    /// Performs handoff:M1 to M4 (`Scheduler::take_over`) on a thread that was observed in a step. Returns whether the
+    /// thread's permit was taken.
     fn take_over(&self, number: usize) -> bool {
         let thread = &self.threads[number];
         if !thread.running.load(Ordering::Relaxed) {
@@ -259,7 +260,7 @@ impl World {
         true
     }
 
-    /// Announces queued work, as the watchdog does at each tick.
+    /// Announces queued work if a thread sleeps, as the watchdog does at each tick.
     fn announce_again(&self) {
         let mut places = Vec::new();
         if self.has_work() && self.idle.sample(&mut places).sleeping > 0 {
@@ -268,7 +269,7 @@ impl World {
     }
 }
 
-/// Runs two threads while the main thread runs `watchdog`. The first starts with job 0, and the second is spare.
+/// Runs two threads while the main thread runs `watchdog`. The first thread starts with job 0, and the second is spare.
 fn model(world: &'static World, watchdog: impl FnOnce()) {
     let first = thread::spawn(move || {
         world.run_slice(0, 0);
@@ -288,8 +289,8 @@ fn model(world: &'static World, watchdog: impl FnOnce()) {
     assert_eq!(world.left.load(Ordering::Relaxed), 0);
 }
 
-/// A step pushes a job and waits for it: the job runs, no matter whether the thread lost its permit before or after
-/// the push.
+/// A step pushes a job and waits for it. The job runs, no matter whether the thread lost its permit before or after the
+/// push.
 #[test]
 fn what_a_stuck_step_pushes_runs() {
     check(1, &["took the permit", "became spare after its step"], || {
@@ -305,8 +306,8 @@ fn what_a_stuck_step_pushes_runs() {
     });
 }
 
-/// A step pushes and ends while its permit is taken. A later job from outside runs, so no thread is wrongly counted as
-/// searching.
+/// A step pushes a job, and ends while its permit is taken. A later job from outside runs, so no thread is wrongly
+/// counted as searching.
 #[test]
 fn a_step_that_ends_while_its_permit_is_taken() {
     check(deep(2, 3), &["took the permit", "came too late", "became spare after its step"], || {
@@ -318,7 +319,7 @@ fn a_step_that_ends_while_its_permit_is_taken() {
     });
 }
 
-/// Like the test above, with a thread that goes to sleep and is woken between the watchdog's check and its take-over.
+/// Like the test above, but between the watchdog's check and its take-over the thread goes to sleep and is woken.
 #[test]
 fn a_sleeper_that_is_about_to_wake_keeps_its_permit() {
     check(2, &["took the permit", "came too late"], || {
@@ -332,8 +333,8 @@ fn a_sleeper_that_is_about_to_wake_keeps_its_permit() {
     });
 }
 
-/// A thread loses its permit while it pushes, without an announcement, a process that has used up its time slice. The
-/// thread that then has the permit finds the process, or is woken for it when the first thread becomes spare.
+/// A thread pushes a process that has used up its time slice, without an announcement, and loses its permit at the same
+/// time. The thread that then has the permit finds the process, or is woken for it when the first thread becomes spare.
 #[test]
 fn a_used_slice_is_left_by_one_that_loses_its_permit() {
     check(3, &["took the permit", "came too late", "became spare after its step"], || {
@@ -350,8 +351,8 @@ fn fault_left_unannounced() {
     fault::with(LEFT_UNANNOUNCED, a_used_slice_is_left_by_one_that_loses_its_permit);
 }
 
-/// A fault found by the stress test in `tests/it/engine/stalls`: the sleeper woke up detached, and counted as searching
-/// forever.
+/// A fault found by the stress test in `tests/it/engine/stalls`: the sleeper woke up detached, and was counted as
+/// searching forever.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_taken_blindly() {

@@ -1,6 +1,8 @@
-//! The token (`mailbox/lanes.rs`): a push while the token is being parked is handled once, by one holder. The models
-//! also cover the lane's first node, which an idle process lacks: a sender that finds null there puts its own node in
-//! that place, whether the token is parked or held; a holder that cannot park the token takes its first node back.
+//! The token (`mailbox/lanes.rs`): a push while the token is being parked is handled once, by one holder.
+//!
+//! The models also cover the lane's first node, which an idle process lacks. A sender that finds null in the place of
+//! that node puts its own node there, whether the token is parked or held. A holder that cannot park the token takes
+//! its first node back.
 //!
 //! Not covered: exits (see `slot_reuse`).
 
@@ -31,7 +33,7 @@ fn data_and_idle() {
     });
 }
 
-/// A control arrives while a process parks its token to be idle: two words decide.
+/// A control arrives while a process parks its token to be idle. The two words of the lanes decide who gets the token.
 #[test]
 fn control_and_idle() {
     check(5, &["took the token", "taken back"], || {
@@ -147,7 +149,7 @@ fn fault_torn_compare() {
     fault::with(Fault::TornCompare, control_and_idle);
 }
 
-/// The holder takes a first node without seeing what its sender wrote to it.
+/// The holder takes a first node without seeing what the sender wrote to it.
 #[test]
 #[should_panic]
 fn fault_relaxed_first() {

@@ -1,13 +1,13 @@
-//! The queue of a transport (`routing/transport_queue.rs`): a sender that was refused for lack of room is resumed when
-//! there is room, however the two events interleave.
+//! The queue of a transport (`routing/transport_queue.rs`). A sender that was refused for lack of room is resumed when
+//! there is room, however the refusal and the arrival of room interleave.
 //!
 //! The queue is production code. The driver repeats the steps of a transport and its senders as `routing/transport.rs`
-//! prescribes them: the transport refuses and calls `set_full` under its own lock, and calls `set_room` without it. A
-//! sender joins the list without the transport's lock, waits, and tries again. A forgotten sender shows as loom's
+//! prescribes them. The transport refuses and calls `set_full` under its own lock, and calls `set_room` without it. A
+//! sender joins the list without the transport's lock, waits, and tries again. If a sender is forgotten, loom reports a
 //! deadlock.
 //!
 //! Not covered: listeners that give up, and the order of the waiting senders (the module's unit tests cover both); the
-//! maximum wait, which ends a suspension even without room.
+//! maximum wait, after which a suspension ends even if there is no room.
 
 use crate::check::{check, deep, keep, reach};
 use crate::fault::{self, Fault};
@@ -24,7 +24,7 @@ const SILENT_END: Fault = Fault::Driver(2);
 /// A planted fault: a sender that was resumed does not try again.
 const ONE_TRY: Fault = Fault::Driver(3);
 
-/// A transport: the number of messages that it has room for, or `None` after its connection has ended.
+/// A transport. `room` is the number of messages that it has room for, or `None` after its connection has ended.
 struct Way {
     room: Mutex<Option<usize>>,
     queue: TransportQueue,
@@ -36,7 +36,7 @@ enum Outcome {
     Sent,
     /// The connection has ended.
     Lost,
-    /// The sender was resumed and has given up.
+    /// The sender was resumed, found no room, and has given up.
     Refused,
 }
 
@@ -83,7 +83,7 @@ impl Way {
         }
     }
 
-    /// Sends, waiting for room as often as necessary.
+    /// Sends a message. Waits for room as many times as necessary.
     fn send(&self) -> Outcome {
         loop {
             if let Some(outcome) = self.attempt() {
@@ -127,7 +127,7 @@ impl Way {
     }
 }
 
-/// Runs one sender; room becomes available later.
+/// Runs one sender, for which room becomes available later.
 fn one() {
     let way = Way::new(0);
     let sender = thread::spawn(move || way.send());
@@ -141,8 +141,8 @@ fn a_sender_is_resumed_when_there_is_room() {
     check(4, &["there was room between the refusal and the wait", "waited and was resumed"], one);
 }
 
-/// Runs two senders, with room for one after the other: the sender that comes first may leave no room for the other
-/// one, which was resumed too and waits again.
+/// Runs two senders. There is room for one, and later for another. The sender that comes first may leave no room for
+/// the other one, which was resumed too and waits again.
 fn two() {
     let way = Way::new(0);
     let senders = [(); 2].map(|()| thread::spawn(move || way.send()));
@@ -157,7 +157,7 @@ fn each_of_two_senders_gets_the_room_of_one() {
     check(deep(2, 3), &["waited and was resumed"], two);
 }
 
-/// Room for both at once resumes both.
+/// If there is room for both senders at once, both are resumed.
 #[test]
 fn room_for_two_senders_resumes_both() {
     check(deep(2, 3), &["waited and was resumed"], || {

@@ -1,12 +1,12 @@
-//! The vacant slots that a thread keeps (`thread_cache`, `slots/slot/requests.rs`), while the watchdog takes them, and
-//! late messages and requests arrive.
+//! The vacant slots that a thread keeps (`thread_cache`, `slots/slot/requests.rs`). The watchdog takes them, while late
+//! messages and requests arrive.
 //!
 //! The list, the slot, its lanes and its token are production code. The driver repeats the steps of
 //! `engine/context/vacant.rs`, `engine/host/late_slots.rs`, `engine/lifecycle/{exit,spawn}.rs` and
-//! `slots/directory.rs`. The watchdog checks once whether the thread is inside a section, and then gives up.
+//! `slots/directory.rs`. The watchdog checks only once whether the thread is inside a section. If so, it gives up.
 //!
 //! Not covered: the kernel's barrier, which is a fence here; a thread that is preempted while it uses its list; a
-//! caller that executes no heavy barrier after its push, for which the models' additional fence stands in.
+//! caller that executes no heavy barrier after its push. For such a barrier the models have an additional fence.
 
 use crate::call::caller::{self, Caller};
 use crate::call::dead_letter::{DeadLetter, DeadLetterReason, Sink};
@@ -26,14 +26,14 @@ use crate::thread_cache::tokens::{Kept, LocalTokens};
 use loom::thread;
 use std::sync::Mutex;
 
-/// A planted fault: the thread sleeps once it gets no more tokens, although another thread was only trying to take
-/// them.
+/// A planted fault: the thread sleeps once it gets no more tokens, although another thread may only have been trying to
+/// take them.
 const STOPS_AT_THE_FIRST_NONE: Fault = Fault::Driver(1);
 
 struct Host {
     /// The number of messages that became dead letters. Invisible to loom, so it orders nothing.
     dead: Mutex<u32>,
-    /// Accessed by the token's holder only: two holders would be a race.
+    /// Accessed only by the thread that holds the token. If two threads held it, loom would report a race.
     inside: OwnedCell<u32>,
 }
 
@@ -54,7 +54,7 @@ impl Schedule for Host {
 
 impl SlotHost for Host {}
 
-/// A waiter for the end of the first process, which counts its notifications. Invisible to loom.
+/// Waits for the end of the first process, and counts its notifications. The count is invisible to loom.
 #[derive(Default)]
 struct Joiner(Mutex<u32>);
 
@@ -86,7 +86,8 @@ impl World {
         self.host.inside.with_mut(|inside| unsafe { *inside += 1 });
     }
 
-    /// Mirrors `Scheduler::start_process`, and the only step of the process, which finds nothing that was sent to it.
+    /// Mirrors `Scheduler::start_process`, and then the process's only step, which finds nothing that was sent to this
+    /// process.
     fn run(&self, token: Token) -> Token {
         self.step(self.start(token))
     }
@@ -128,7 +129,8 @@ impl World {
         }
     }
 
-    /// Mirrors `take_slot` of `engine/context/vacant.rs`, except that this waits where `take_slot` tries another slot.
+    /// Mirrors `take_slot` of `engine/context/vacant.rs`, but waits for this slot where `take_slot` would try another
+    /// one.
     fn take(&self) -> Token {
         loop {
             if let Some(token) = self.local.take_vacant() {
@@ -180,7 +182,7 @@ impl World {
         }
     }
 
-    /// Mirrors `ThreadContext::empty_late_slots`, by a worker.
+    /// Mirrors `ThreadContext::empty_late_slots`, which a worker calls.
     fn empty_late_slots(&self) {
         while let Some(token) = { lock(&self.late).pop() } {
             let token = token.acquire();
@@ -189,7 +191,7 @@ impl World {
         }
     }
 
-    /// Sends a message to the first process. Returns whether it was refused.
+    /// Sends a message to the first process. Returns whether the message was refused.
     fn send(&self, pid: Pid) -> bool {
         let refused = self.slot.send(pid, 10_u32).is_err();
         reach(if refused { "came back" } else { "sent" });
@@ -257,8 +259,8 @@ fn a_late_message_is_not_lost_when_the_slot_is_revoked() {
     });
 }
 
-/// Another thread requests a notification of the end of the first process, and gets it before the second process takes
-/// a step.
+/// Another thread requests to be notified of the end of the first process. It is notified before the second process
+/// takes a step.
 fn a_request_does_not_wait_for_the_next_process() {
     check(deep(4, 5), &["told by the exit", "not kept", "taken from the list", "taken from the table"], || {
         let world = World::new();
@@ -285,7 +287,7 @@ fn a_request_is_answered_without_the_next_process() {
 /// A planted fault: the caller checks whether the process is alive before its push, but not after it.
 const LOOKS_BEFORE_THE_PUSH: Fault = Fault::Driver(2);
 
-/// Another thread calls the first process, and is notified before the second process takes a step.
+/// Another thread calls the first process. It is notified of the failure before the second process takes a step.
 fn a_call_does_not_wait_for_the_next_process() {
     let places = ["failed by who had its message", "withdrawn after its push", "came back", "in time"];
     check(deep(4, 5), &places, || {
@@ -320,7 +322,7 @@ fn a_call_is_answered_without_the_next_process() {
     a_call_does_not_wait_for_the_next_process();
 }
 
-/// The caller does not check after its push, as if its message had no caller.
+/// The caller checks before its push but not after it, as if its message had no caller.
 #[test]
 #[should_panic = "the caller waits for the next process"]
 fn fault_calls_look_before_the_push_only() {
@@ -334,7 +336,7 @@ fn fault_vacated_without_a_light_barrier_for_calls() {
     fault::with(Fault::NoLightBarrier, a_call_does_not_wait_for_the_next_process);
 }
 
-/// Without the requester's barrier, the slot is kept or claimed before the request is in it.
+/// Without the requester's barrier, the slot can be kept or claimed before the request is in it.
 #[test]
 #[should_panic = "a request for another process"]
 fn fault_requests_pass_no_heavy_barrier() {
@@ -369,8 +371,8 @@ fn fault_no_heavy_barrier() {
     fault::with(Fault::NoHeavyBarrier, the_watchdog_takes_what_a_thread_keeps);
 }
 
-/// A thread keeps a slot, and sleeps while the watchdog takes the slot, or tries to and gives up. From then on no
-/// thread checks the slots that this one keeps.
+/// A thread keeps a slot and goes to sleep, while the watchdog takes the slot, or tries to and gives up. From then on
+/// no thread checks the slots that this one keeps, so it must have given them all up.
 fn rests_while_its_slots_are_taken() {
     check(4, &["revoked", "given up", "yielded"], || {
         let world = World::new();

@@ -1,7 +1,8 @@
-//! The wait graph (`wait_graph.rs`) and call IDs (`call_id.rs`): if several calls close a cycle at the same moment,
-//! exactly one fails, and no call fails because of a cycle that was open.
+//! The wait graph (`wait_graph.rs`) and call IDs (`call_id.rs`). If several calls close a cycle at the same moment,
+//! exactly one of them fails. No call fails because of a cycle that was open.
 //!
-//! Not covered: the side table (stress tests), a walk through the stale edges of many processes, foreign wakers.
+//! Not covered: the side table (the stress tests cover it), a walk through the stale edges of many processes, foreign
+//! wakers.
 
 use crate::call::call_id::{self, CallId};
 use crate::check::{check, keep, reach};
@@ -18,7 +19,7 @@ use std::ptr::{self, NonNull};
 struct Graph {
     edges: Vec<Edge>,
     second_look: Mutex<()>,
-    /// The second process's lock in the test that plants `TWO_LOCKS`.
+    /// The lock of the second process in the test that plants `TWO_LOCKS`.
     other_look: Mutex<()>,
 }
 
@@ -46,16 +47,16 @@ impl Places for Graph {
     }
 }
 
-/// A planted fault: the second process takes another lock.
+/// A planted fault: the second process takes a different lock from the first.
 const TWO_LOCKS: Fault = Fault::Driver(0);
-/// A planted fault: a process that runs does not withdraw its edge first.
+/// A planted fault: a process runs without having withdrawn its edge.
 const RUNS_WITH_ITS_EDGE: Fault = Fault::Driver(1);
 /// A planted fault: a thread that does not run the process publishes its edge, as if it drove one of the process's
 /// machines by hand.
 const TWO_WRITERS: Fault = Fault::Driver(2);
 /// A planted fault: a process handles a message without checking whether it was withdrawn.
 const TAKES_BLINDLY: Fault = Fault::Driver(3);
-/// A planted fault: an exiting process fails a call without claiming it.
+/// A planted fault: an exiting process fails a call without claiming it first.
 const FAILS_BLINDLY: Fault = Fault::Driver(4);
 
 impl Graph {
@@ -85,7 +86,7 @@ impl Graph {
     }
 }
 
-/// Makes a cycle of `count` processes, all of which close it at the same moment.
+/// Makes a cycle of `count` processes, all of which try to close it at the same moment.
 fn cycle(count: u64) {
     let graph = Graph::new(count as usize);
     let others: Vec<_> = (2..=count)
@@ -105,8 +106,8 @@ fn two_at_once() {
     check(5, &["closed", "waits"], || cycle(2));
 }
 
-/// The first process calls the second, which runs next on the same thread, or on a thread that takes it away. The
-/// second calls the first from there, before it has seen that call.
+/// The first process calls the second, which runs next on the same thread, or on another thread that takes it away. On
+/// that thread the second calls the first, before it has seen the first one's call.
 #[test]
 fn a_wait_for_the_process_that_runs_next() {
     check(5, &["closed", "waits", "no walk", "here", "taken away"], || {
@@ -130,7 +131,7 @@ fn a_wait_for_the_process_that_runs_next() {
             }
         });
         failed += u32::from(other.join().unwrap());
-        // A token that another thread was taking, but left, while this thread looked for it runs here after all.
+        // The process runs here if a thread was taking the token but left it, after this one had looked for it.
         if let Some(_left) = scene.local.take_next() {
             failed += u32::from(graph.call(2, 1, second));
         }
@@ -138,7 +139,7 @@ fn a_wait_for_the_process_that_runs_next() {
     });
 }
 
-/// Like `two_at_once`, while a third process runs next on the thread of the first.
+/// Like `two_at_once`, while a third process runs next on the thread of the first process.
 #[test]
 fn a_wait_while_another_process_runs_next() {
     check(4, &["closed", "waits"], || {
@@ -160,14 +161,14 @@ fn three_at_once() {
     check(2, &["closed", "waits"], || cycle(3));
 }
 
-/// The second process has answered the first before it calls it: neither waits forever, so neither call may fail.
+/// The second process answers the first before it calls it. Neither process waits forever, so neither call may fail.
 #[test]
 fn an_answer_on_its_way() {
     check(5, &["waits"], || {
         let graph = Graph::new(2);
         let call = Graph::issue(1);
         let second = thread::spawn(move || {
-            // The push of the reply to the first process does the same.
+            // The push of the reply to the first process does this in production.
             call.word().store(ptr::null_mut(), Ordering::Relaxed);
             graph.call(2, 1, Graph::issue(2))
         });
@@ -176,7 +177,7 @@ fn an_answer_on_its_way() {
     });
 }
 
-/// The second process has handed the first's `Reply` to other code before it calls the first.
+/// The second process hands the first one's `Reply` to other code before it calls the first.
 #[test]
 fn a_reply_handed_on() {
     check(5, &["waits"], || {
@@ -216,7 +217,7 @@ fn a_wake_for_something_else() {
         let graph = Graph::new(2);
         let (first, second) = (Graph::issue(1), Graph::issue(2));
         assert!(!graph.call(1, 2, first));
-        // The first process runs from here on, and has not given up its call yet.
+        // From here on the first process runs. It has not given up its call yet.
         if !fault::is(RUNS_WITH_ITS_EDGE) {
             graph.resume(1);
         }
@@ -226,7 +227,7 @@ fn a_wake_for_something_else() {
     });
 }
 
-/// An edge is overwritten while another thread reads it: the reader sees the old edge, the new one, or none.
+/// An edge is overwritten while another thread reads it. The reader sees the old edge, the new one, or none.
 #[test]
 fn an_edge_is_never_torn() {
     check(4, &["the first", "the second", "none"], || {
@@ -250,14 +251,14 @@ fn an_edge_is_never_torn() {
     });
 }
 
-/// Two machines of one process, on two threads, wait for two calls at the same time. Only one of the threads runs the
+/// Two machines of one process wait for two calls at the same time, on two threads. Only one of these threads runs the
 /// process, and only that thread publishes the edge.
 #[test]
 fn only_the_thread_that_runs_the_process_publishes() {
     check(4, &["the first", "none"], || {
         let graph = Graph::new(3);
         let (first, second) = (Graph::issue(1), Graph::issue(4));
-        // `Waits::suspend` checks whether its thread runs the process.
+        // In production `Waits::suspend` checks whether its thread runs the process.
         let publish = move |runs: bool, on: Incarnation, call: CallId, method: &'static str| {
             if runs || fault::is(TWO_WRITERS) {
                 let _none = graph.publish(1, on, What::Call(call, method));
@@ -288,8 +289,8 @@ fn fault_two_writers() {
     fault::with(TWO_WRITERS, only_the_thread_that_runs_the_process_publishes);
 }
 
-/// While the first process closes the cycle, the second is woken, gives up its call, and takes the first one's
-/// message: either the message is handled or its call fails, never both.
+/// While the first process closes the cycle, the second is woken, gives up its call, and takes the first one's message.
+/// Either the message is handled or its call fails, but never both.
 #[test]
 fn a_message_is_handled_or_its_call_fails() {
     check(5, &["closed", "waits", "handled", "discarded"], || {
@@ -315,7 +316,7 @@ fn fault_takes_blindly() {
     fault::with(TAKES_BLINDLY, a_message_is_handled_or_its_call_fails);
 }
 
-/// Stores a value in the call's node, as a pending call does until its answer comes.
+/// Stores a value in the call's node, as a pending call does until it is answered.
 fn pending(call: CallId) -> NodeBox {
     // SAFETY: the node was made for this call, and is kept until the execution ends.
     let mut node = unsafe { NodeBox::from_raw(NonNull::from(call.node())) };
@@ -323,9 +324,9 @@ fn pending(call: CallId) -> NodeBox {
     node
 }
 
-/// The message of a call is in the mailbox of a process that ends, while another process withdraws the call and reads
-/// the caller from it, like `withdraw` and `into_asker` of `call/caller.rs`. The caller is notified once, and the
-/// content of the node is not read while it is taken out.
+/// The message of a call is in the mailbox of a process that ends. At the same time another process withdraws the call
+/// and reads the caller from it, like `withdraw` and `into_asker` of `call/caller.rs`. The caller is notified once, and
+/// nothing reads the content of the node while it is taken out.
 #[test]
 fn a_call_fails_with_its_process_or_is_withdrawn() {
     check(5, &["withdrawn", "failed", "thrown away"], || {
@@ -336,7 +337,7 @@ fn a_call_fails_with_its_process_or_is_withdrawn() {
             let is_withdrawn = call.withdraw();
             if is_withdrawn {
                 reach("withdrawn");
-                // SAFETY: no thread had claimed the call.
+                // SAFETY: this thread has withdrawn the call, so no thread had claimed it.
                 let asker = unsafe { call.node().peek(|content| content.payload.as_ref()?.peek::<u32>().copied()) };
                 assert_eq!(asker, Some(7));
             }
@@ -364,8 +365,8 @@ fn fault_fails_blindly() {
     fault::with(FAILS_BLINDLY, a_call_fails_with_its_process_or_is_withdrawn);
 }
 
-/// The second process handles the first one's message, and calls the first from within that method, before the first
-/// has published its wait: the second's call fails, whichever of them closes the cycle.
+/// The second process handles the first one's message, and from within that method calls the first, before the first
+/// has published its wait. The second one's call fails, whichever of the two closes the cycle.
 #[test]
 fn a_call_from_within_the_method_of_another() {
     check(5, &["closed", "waits"], || {
@@ -381,7 +382,7 @@ fn a_call_from_within_the_method_of_another() {
     });
 }
 
-/// A suspension and a call would close a cycle: either the suspension is not made, or the call lifts it.
+/// A suspension and a call would close a cycle. Either the suspension is not made, or the call lifts it.
 #[test]
 fn a_suspension_and_a_call() {
     check(5, &["closed", "waits"], || {
@@ -397,7 +398,7 @@ fn a_suspension_and_a_call() {
     });
 }
 
-/// Two suspensions would close a cycle: one of them is made.
+/// Two suspensions would close a cycle. Only one of them is made.
 #[test]
 fn two_suspensions() {
     check(5, &["closed", "waits"], || {
@@ -422,7 +423,7 @@ fn fault_two_locks() {
     fault::with(TWO_LOCKS, two_at_once);
 }
 
-/// A process that runs with its edge in place may answer and still count as waiting.
+/// A process that runs with its edge in place may answer, and would still count as waiting.
 #[test]
 #[should_panic]
 fn fault_runs_with_its_edge() {

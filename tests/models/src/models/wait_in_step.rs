@@ -1,8 +1,9 @@
-//! A step that waits for room (`wait_in_step` of `engine/backpressure/suspend.rs`) stops waiting when its process is
-//! asked to exit (`send_control` of `engine/shutdown/mod.rs`, which calls `let_step_end`), or does not wait at all.
+//! A step that waits for room (`wait_in_step` of `engine/backpressure/suspend.rs`). When its process is asked to exit
+//! (`send_control` of `engine/shutdown/mod.rs`, which calls `let_step_end`), the step stops waiting, or does not begin
+//! to.
 //!
-//! The lanes are production code; the suspension with its lock, the flag and the room belong to the driver. No
-//! receiver makes room.
+//! The lanes are production code. The suspension with its lock, the flag and the room belong to the driver. No receiver
+//! makes room.
 
 use crate::check::{check, keep, reach};
 use crate::fault::{self, Fault};
@@ -21,7 +22,7 @@ const CHECKS_THEN_NOTIFIES: Fault = Fault::Driver(1);
 /// A planted fault: the step does not check for the signal.
 const NO_CHECK: Fault = Fault::Driver(2);
 
-/// A signal: a request to exit if true, otherwise another signal.
+/// A signal. If true, it is a request to exit.
 struct End(bool);
 
 struct World {
@@ -96,7 +97,7 @@ impl World {
 
     fn close(&self, sent: usize) {
         assert!(!self.suspended.load(Ordering::SeqCst) && !*lock(&self.suspension));
-        // SAFETY: all threads are done, and the step has the token.
+        // SAFETY: all threads are done, and the step still has the token.
         let mut controls = unsafe { self.lanes.take_control() };
         let left = std::iter::from_fn(|| controls.pop()).map(|mut node| drop(node.take())).count();
         assert_eq!(left, sent, "the signals that were checked are still there");
@@ -114,7 +115,7 @@ fn a_step_that_waits_is_notified_of_its_end() {
     });
 }
 
-/// The step checks signals that arrive before or during its wait, and ignores those that do not end it.
+/// The step checks signals that arrive before or during its wait. It ignores those that are no request to exit.
 #[test]
 fn other_signals_do_not_matter() {
     check(4, &["does not wait", "waited", "ended its wait"], || {

@@ -1,4 +1,4 @@
-//! Wakes (`Lanes::wake`): a run of the process sees what each waker announced before its wake, however many wakers
+//! Wakes (`Lanes::wake`). Whatever a waker announced before its wake, a run of the process sees it, however many wakers
 //! there are.
 
 use super::{Mailbox, Rest};

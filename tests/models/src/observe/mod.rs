@@ -1,4 +1,4 @@
-//! The production stand-in for spans.
+//! The stand-in for spans that production uses without the feature `spans`.
 
 #[path = "../../../../runtime/src/observe/no_spans.rs"]
 pub(crate) mod spans;

@@ -1,4 +1,4 @@
-//! A stand-in for the trait that users implement: the models drive slots without running user code.
+//! A stand-in for the trait that users implement. The models drive slots without running user code.
 
 #[path = "../../../../runtime/src/process/body.rs"]
 pub(crate) mod body;

@@ -1,4 +1,4 @@
-//! A stand-in for aliases and liveness: a model decides which processes have exited. Its threads see these exits in
+//! A stand-in for aliases and liveness. A model decides which processes have exited, and its threads see these exits in
 //! one order (`models/registrations` shows that the real liveness check guarantees this, too).
 
 use crate::call::package::{Package, Undeliverable};
@@ -24,7 +24,7 @@ thread_local! {
     static ENDED: RefCell<BTreeSet<Pid>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// An alias, valid until it is dropped.
+/// An alias. It is valid until it is dropped.
 pub(crate) struct Alias(Pid);
 
 impl Alias {
@@ -46,7 +46,7 @@ impl Drop for Alias {
     }
 }
 
-/// Returns whether the process has not exited, or the alias has not been retired.
+/// Returns true if the process is still alive or, for an alias, if it has not been retired.
 pub(crate) fn lives(pid: Pid) -> bool {
     if pid.is_alias() {
         POINTING.with_borrow(|pointing| pointing.contains(&pid))

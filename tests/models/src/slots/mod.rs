@@ -12,7 +12,7 @@ pub(crate) use slot::cold_state::ProcessKind;
 #[allow(unused_imports)]
 pub(crate) use slot::{Schedule, SendRefusal, Slot, SlotHost, SlotOwner, Token};
 
-/// A stand-in for the directory, which counts returned slots. Each model knows its slots itself.
+/// A stand-in for the directory, which counts the slots that are returned to it. Each model knows its slots itself.
 pub(crate) struct Table;
 
 pub(crate) static TABLE: Table = Table;
@@ -33,7 +33,7 @@ impl Table {
         FREED.set(FREED.get() + 1);
     }
 
-    /// Returns the number of slots returned since the last call.
+    /// Returns the number of slots that were returned since the last call of this function.
     pub(crate) fn freed(&self) -> u32 {
         FREED.take()
     }

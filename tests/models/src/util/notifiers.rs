@@ -1,4 +1,4 @@
-//! A stand-in for the notifiers: each thread of a model may run user code.
+//! A stand-in for the notifiers. Every thread of a model may run user code.
 
 pub(crate) fn is_needed() -> bool {
     false

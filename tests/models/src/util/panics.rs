@@ -1,4 +1,4 @@
-//! A stand-in for the guards around user code: the models run none.
+//! A stand-in for the guards around user code, since the models run none.
 
 /// The sites of the production modules used here.
 #[allow(clippy::enum_variant_names, reason = "the names are the runtime's")]

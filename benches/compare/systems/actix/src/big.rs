@@ -15,7 +15,7 @@ struct Member {
     index: usize,
     peers: Peers<Member>,
     random: Random,
-    /// Pings still to be sent.
+    /// Number of pings that are still to be sent.
     left: u64,
     received: u64,
     crowd: Addr<Crowd>,
@@ -97,7 +97,8 @@ impl Handler<Over> for Member {
     }
 }
 
-/// An actor that waits until all members have received their last pong: until then, another ping may arrive.
+/// An actor that waits until all members have received their last pong. Until then, another ping may arrive at any of
+/// them.
 struct Crowd {
     members: Peers<Member>,
     ready: usize,
@@ -132,7 +133,7 @@ impl Handler<Ready> for Crowd {
     }
 }
 
-/// Runs all actors on one arbiter, since an answer from another arbiter costs more than a second thread gains.
+/// Runs all actors on one arbiter. An answer from another arbiter would cost more than a second thread gains.
 pub fn big(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {
         let (finish, finished) = finish();

@@ -9,7 +9,7 @@ use super::finish::{Finish, finish};
 use super::{Begin, in_system};
 use crate::plan::{Outcome, Plan};
 
-/// Number of children that are alive at once: the better of 128 and 1,000.
+/// Number of children that are alive at once. This was better than 1,000.
 const BATCH: u64 = 128;
 
 /// A process that reports its number and stops.
@@ -34,7 +34,7 @@ impl Handler<Number> for Child {
     }
 }
 
-/// An actor that adds up the numbers. It stops when its last address is dropped, which is when all children have
+/// An actor that adds up the numbers. It stops when its last address is dropped. This happens when all children have
 /// stopped.
 struct Collector {
     spawner: Addr<Spawner>,
@@ -102,7 +102,7 @@ impl Handler<Begin> for Spawner {
     }
 }
 
-/// Runs all actors on one arbiter, since starting an actor on another one takes a message and a boxed function.
+/// Runs all actors on one arbiter. To start an actor on another arbiter would take a message and a boxed function.
 pub fn fork_join_create(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {
         let (finish, finished) = finish();
@@ -128,7 +128,7 @@ struct Node {
     size: u64,
     missing: u32,
     sum: u64,
-    /// Arbiters for the children; if empty, the children start on the arbiter of this node.
+    /// Arbiters for the children. If there are none, the children start on the arbiter of this node.
     places: Vec<ArbiterHandle>,
 }
 
@@ -182,7 +182,7 @@ impl Handler<Sum> for Node {
     }
 }
 
-/// Spreads the ten subtrees of the root over all arbiters, each of them on one.
+/// Spreads the ten subtrees of the root over all arbiters. Each subtree is on one arbiter.
 pub fn skynet(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |places| {
         let (finish, finished) = finish();
@@ -194,7 +194,7 @@ pub fn skynet(plan: &Plan) -> Outcome {
     })
 }
 
-/// Number of messages that all idle actors have handled. They have no address to report to.
+/// Number of messages that all idle actors have handled. The actors have no address to which they could report.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 struct Idle {
@@ -214,7 +214,7 @@ impl Handler<Begin> for Idle {
     }
 }
 
-/// An actor that spawns the idle actors, and returns their addresses with the time that this took.
+/// An actor that spawns the idle actors. It returns their addresses, and the time that the spawns took.
 struct Nest;
 
 impl Actor for Nest {
@@ -235,7 +235,7 @@ impl Handler<Hatch> for Nest {
     }
 }
 
-/// Runs all actors on one arbiter: idle actors need no second thread, and spawning on the same arbiter is the cheapest.
+/// Runs all actors on one arbiter. Idle actors need no second thread, and a spawn on the same arbiter is the cheapest.
 pub fn idle_memory(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {
         HANDLED.store(0, Ordering::Relaxed);

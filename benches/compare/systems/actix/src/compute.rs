@@ -111,10 +111,10 @@ pub fn matrix(plan: &Plan) -> Outcome {
     })
 }
 
-/// The destination of a message that a stage has worked on.
+/// Where a message goes after a stage has worked on it.
 enum Next {
     Stage(Addr<Stage>),
-    /// The last stage counts its messages.
+    /// Nowhere: this is the last stage, which counts its messages.
     End {
         size: u64,
         finish: Option<Finish>,
@@ -171,7 +171,7 @@ impl Handler<Begin> for Source {
     }
 }
 
-/// Runs consecutive stages on the same arbiter, and the same number of them on each as far as possible.
+/// Runs consecutive stages on the same arbiter. As far as possible, each arbiter has the same number of them.
 pub fn pipeline(plan: &Plan) -> Outcome {
     kernel::spin(Duration::ZERO); // calibrates itself before the run
     in_system(plan.workers, async |places| {

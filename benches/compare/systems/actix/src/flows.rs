@@ -1,5 +1,5 @@
-//! Messages that go one way: counting, fan_in, fan_out. All actors are on one arbiter: with the senders on another one,
-//! the two would contend for the words of the mailboxes, which costs more than the second thread gains.
+//! Messages that go one way: counting, fan_in, fan_out. All actors are on one arbiter. If the senders were on another
+//! one, the two arbiters would contend for the words of the mailboxes, which costs more than the second thread gains.
 
 use std::time::Instant;
 
@@ -12,8 +12,8 @@ use super::{Begin, in_system, share};
 use crate::plan::{Outcome, Plan};
 
 /// Number of messages that a producer sends before it yields to the consumer. Without that yield, a backlog grows,
-/// which costs twice as much, and with 4 kB per message seven times as much. The producer yields by a future, since a
-/// message to itself would be its next one. Numbers from 30 to 1,000 make no difference.
+/// which costs twice as much, and seven times as much with 4 kB per message. The producer yields by a future, since the
+/// next message that it handled would otherwise be its message to itself. Numbers from 30 to 1,000 make no difference.
 const LITTER: u64 = 100;
 
 #[derive(Message)]
@@ -172,7 +172,7 @@ struct Item;
 #[rtype(result = "()")]
 struct End;
 
-/// One of the consumers that share a sender.
+/// One of several consumers of the same sender.
 struct Drain {
     received: u64,
     tally: Addr<Tally>,

@@ -1,12 +1,12 @@
-//! Actix: actors on arbiters, each a thread with an event loop of its own.
+//! Actix: actors on arbiters. Each arbiter is a thread with its own event loop.
 //!
 //! An actor stays on the arbiter where it was started, so the program chooses the place. With one worker, all actors
-//! are on the thread of the system; with two, there is one more arbiter, and each workload documents its use. A message
-//! between arbiters wakes a thread, which costs a hundred times as much as a message within an arbiter. So actors that
-//! communicate much and compute little should share an arbiter.
+//! are on the thread of the system. With two, there is one more arbiter, and each workload documents how it uses both.
+//! A message between arbiters wakes a thread, which costs a hundred times as much as a message within an arbiter. So
+//! actors that communicate much and compute little should share an arbiter.
 //!
-//! Messages are sent with `do_send`. There is no bounded run: the capacity of a mailbox limits only `send`, which waits
-//! for the answer as well, and `try_send`, which fails.
+//! Messages are sent with `do_send`. There is no bounded run, because the capacity of a mailbox limits only two other
+//! ways to send: `send`, which waits for the answer as well, and `try_send`, which fails.
 
 mod big;
 mod births;
@@ -91,12 +91,12 @@ fn nobody<A: Actor>() -> Peers<A> {
 #[rtype(result = "()")]
 struct Begin;
 
-/// Returns the share of process `index` of `width` in `size`.
+/// Returns the share of `size` that process `index` of `width` has.
 fn share(size: u64, width: u64, index: u64) -> u64 {
     size / width + u64::from(index < size % width)
 }
 
-/// The threads that run actors: the system's, which is the first, and an arbiter for each further worker.
+/// The threads that run actors. The first is the thread of the system, and there is an arbiter for each further worker.
 struct Places(Vec<ArbiterHandle>);
 
 impl Places {
@@ -104,8 +104,8 @@ impl Places {
         self.0.len()
     }
 
-    /// Starts an actor at the given place, modulo the number of places. Must be called on the system's thread, where
-    /// starting an actor needs no message.
+    /// Starts an actor at the given place, modulo the number of places. Must be called on the thread of the system,
+    /// where starting an actor needs no message.
     fn start<A: Actor<Context = Context<A>> + Send>(&self, place: usize, actor: A) -> Addr<A> {
         match place % self.count() {
             0 => actor.start(),

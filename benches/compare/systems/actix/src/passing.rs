@@ -41,7 +41,7 @@ impl<const N: usize> Handler<Meet<N>> for Player<N> {
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Ball<const N: usize> {
-    /// Passes still to be made after this one.
+    /// Number of passes that are still to be made after this one.
     left: u64,
     load: [u8; N],
 }
@@ -72,7 +72,7 @@ impl<const N: usize> Handler<Over> for Player<N> {
     }
 }
 
-/// Starts two players that know each other, and returns the one that gets the first ball.
+/// Starts two players that know each other. Returns the one that gets the first ball.
 fn pair<const N: usize>(places: &Places, place: usize, tally: &Addr<Tally>) -> Addr<Player<N>> {
     let left = places.start(place, Player { peer: None, received: 0, tally: tally.clone() });
     let right = places.start(place, Player { peer: Some(left.clone()), received: 0, tally: tally.clone() });
@@ -92,7 +92,7 @@ pub fn ping_pong<const N: usize>(plan: &Plan) -> Outcome {
     })
 }
 
-/// Runs each pair on one arbiter, and spreads the pairs over all arbiters.
+/// Runs each pair on one arbiter. The pairs are spread over all arbiters.
 pub fn pairs(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |places| {
         let (finish, finished) = finish();
@@ -135,7 +135,7 @@ impl Handler<Close> for Hop {
     }
 }
 
-/// A token, with the number of hops still to be made.
+/// A token, with the number of hops that it still has to make.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Token(u64);
@@ -153,7 +153,7 @@ impl Handler<Token> for Hop {
     }
 }
 
-/// Goes once around the ring at the end.
+/// Goes around the ring once at the end.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct RingOver;

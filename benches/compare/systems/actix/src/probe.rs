@@ -70,7 +70,7 @@ impl Handler<Hit> for Member {
     }
 }
 
-/// An actor that blocks or loops, over and over, by messages to itself.
+/// An actor that blocks or loops again and again, each time because of a message to itself.
 struct Hog {
     load: Arc<Load>,
     step: fn(&Load),
@@ -93,8 +93,8 @@ impl Handler<Begin> for Hog {
     }
 }
 
-/// Like `Hog`, but blocks on Tokio's threads for blocking calls, since no other thread can take over an arbiter
-/// meanwhile.
+/// Like `Hog`, but blocks on Tokio's threads for blocking calls, since no other thread could take over an arbiter
+/// during a call.
 struct Patient {
     load: Arc<Load>,
 }
@@ -126,8 +126,9 @@ struct Timed {
 impl Actor for Timed {
     type Context = Context<Self>;
 
-    /// Starts the timers: tasks on this arbiter that sleep and then send to the actor. If they were futures in the
-    /// actor's context, as those of `run_interval` are, all would be polled whenever one of them fires.
+    /// Starts the timers. Each is a task on this arbiter that sleeps and then sends to the actor. If the timers were
+    /// futures in the actor's context, like those of `run_interval`, all of them would be polled whenever one of them
+    /// fires.
     fn started(&mut self, ctx: &mut Context<Self>) {
         for _ in 0..self.timers {
             let (timed, load) = (ctx.address(), self.load.clone());

@@ -1,4 +1,4 @@
-//! Savina's nqueens: a master whose workers send more work back.
+//! Savina's nqueens: a master, and workers that send more work back to it.
 
 use std::time::Instant;
 
@@ -9,12 +9,12 @@ use super::{Peers, in_system, nobody};
 use crate::kernel;
 use crate::plan::{Outcome, Plan};
 
-/// The rows that have been placed.
+/// A board with its first rows placed. This is a piece of work.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Work(Vec<u8>);
 
-/// The report that a piece of work is done, with the number of solutions.
+/// Reports that a piece of work is done, with the number of solutions.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Done(u64);
@@ -46,7 +46,7 @@ impl Handler<Work> for Worker {
 
 struct Master {
     workers: Peers<Worker>,
-    /// The worker that gets the next piece of work.
+    /// The index of the worker that gets the next piece of work.
     turn: usize,
     missing: u64,
     solutions: u64,

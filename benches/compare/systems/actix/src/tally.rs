@@ -1,4 +1,4 @@
-//! The process that adds up the reports of the others at the end.
+//! An actor that adds up the reports of the others at the end.
 
 use ::actix::prelude::*;
 
@@ -12,7 +12,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Returns an actor for `reports` reports.
+    /// Returns an actor that waits for `reports` reports.
     pub fn of(reports: u64, finish: Finish) -> Self {
         Self { missing: reports, sum: 0, finish: Some(finish) }
     }

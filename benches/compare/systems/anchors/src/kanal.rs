@@ -10,7 +10,7 @@ use std::time::Instant;
 
 static EXECUTOR: StaticExecutor = StaticExecutor::new();
 
-/// Number of messages that a channel holds: as many as a mailbox of Postroom by default.
+/// Number of messages that a channel holds. By default, a mailbox of Postroom holds as many.
 const BOUND: usize = 1_024;
 
 const LOST: &str = "the receiver lives";
@@ -31,7 +31,8 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
     }
 }
 
-/// Runs the first task of a workload. The threads are left running, as each measurement is a process of its own.
+/// Runs the first task of a workload. Afterwards the threads are left running, since each measurement is a process of
+/// its own.
 fn on_threads(workers: usize, first: impl Future<Output = Outcome> + Send + 'static) -> Outcome {
     for _ in 1..workers {
         thread::spawn(|| block_on(EXECUTOR.run(pending::<()>())));

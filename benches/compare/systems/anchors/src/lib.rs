@@ -1,5 +1,5 @@
 //! Anchors: libraries that are no alternative to Postroom, since they leave out costly features, but that show how fast
-//! a message can be. Each runs the workloads for which it has a natural way, and returns `None` for the others.
+//! a message can be. Each of them runs the workloads for which it has a natural way, and returns `None` for the others.
 
 mod kanal;
 mod local_sync;
@@ -14,10 +14,11 @@ pub use crate::stakker::run as stakker;
 use compare_frame::plan::{Outcome, Plan, Style, Via};
 use std::time::Duration;
 
-/// Number of messages that a task without a bounded mailbox sends before it yields, as in the workloads on Tokio.
+/// Number of messages that a task sends before it yields, if mailboxes have no bound. The workloads on Tokio do the
+/// same.
 const LITTER: u64 = 100;
 
-/// Returns whether the plan varies no parameter that only some systems have.
+/// Returns true if the plan varies no parameter that only some systems have.
 fn is_plain(plan: &Plan) -> bool {
     plan.payload == 0 && plan.bound.is_none() && plan.via == Via::Address && plan.style == Style::Natural
 }
@@ -26,7 +27,7 @@ fn outcome(elapsed: Duration, operations: u64, check: u64) -> Outcome {
     Outcome { elapsed, operations, check, ..Outcome::default() }
 }
 
-/// Returns the share of process `index` of `width` in `size`.
+/// Returns the share of `size` that process `index` of `width` has.
 fn share(size: u64, width: u64, index: u64) -> u64 {
     size / width + u64::from(index < size % width)
 }
@@ -38,7 +39,7 @@ struct FromOne {
     number: u64,
 }
 
-/// The numbers that a consumer has received so far. Checks their order.
+/// The numbers that a consumer has received so far. It checks their order.
 #[derive(Default)]
 struct Sum {
     expected: Vec<u64>,
@@ -74,7 +75,7 @@ mod tests {
         Plan { workload, workers: 1, size, width, payload: 0, bound: None, bounding, via, style, work }
     }
 
-    /// There is a single test, since stakker may run on only one thread of a program. The sizes exceed those of
+    /// There is only one test, since stakker may run on only one thread of a program. The sizes exceed those of
     /// mailboxes and batches, and are not multiples of them.
     #[test]
     fn each_anchor_does_the_four_workloads_that_all_must_do_and_what_it_has_no_way_for_is_absent() {

@@ -1,4 +1,5 @@
-//! Tasks of Tokio's `LocalSet` with channels of `local-sync`: a single thread, without atomics in the channels.
+//! Tasks of Tokio's `LocalSet` with channels of `local-sync`. There is a single thread, and the channels have no
+//! atomics.
 
 use crate::{FromOne, LITTER, Sum, is_plain, outcome, share};
 use compare_frame::plan::{Outcome, Plan, Workload};

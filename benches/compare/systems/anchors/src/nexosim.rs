@@ -1,5 +1,5 @@
-//! nexosim: models of a simulation, whose ports are connected before it starts. Mailboxes are bounded (16 messages, its
-//! default), so a sender waits for room. Each connection has one slot for replies, which is used again and again.
+//! nexosim: models of a simulation. Their ports are connected before it starts. Mailboxes are bounded (to 16 messages,
+//! its default), so a sender waits for room. Each connection has one slot for replies, which is reused for each reply.
 
 use crate::{FromOne, Sum, is_plain, outcome, share};
 use compare_frame::plan::{Outcome, Plan, Workload};
@@ -27,7 +27,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
 const SETUP: &str = "a simulation of connected models";
 const RUN: &str = "no model fails";
 
-/// Runs one event to its end, with all events that follow from it.
+/// Runs one event to its end, together with all events that follow from it.
 fn process<T>(simulation: &mut Simulation, event: &EventId<T>, argument: T)
 where
     T: Serialize + DeserializeOwned + Clone + Send + 'static,

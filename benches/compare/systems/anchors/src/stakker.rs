@@ -22,7 +22,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
     }
 }
 
-/// Runs all calls that are pending, and those that they make.
+/// Runs all calls that are pending, and all calls that those make.
 fn finish(stakker: &mut Stakker) {
     stakker.run(Instant::now(), false);
 }
@@ -139,7 +139,7 @@ struct Caller {
     callee: Actor<Callee>,
     size: u64,
     sum: u64,
-    /// The start of the open call, if calls are measured.
+    /// When the open call began, if calls are measured.
     asked: Option<Instant>,
     latencies: Vec<u64>,
 }

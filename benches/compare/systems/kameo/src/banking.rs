@@ -1,4 +1,4 @@
-//! Savina's banking: transfers between accounts, each of which asks another one.
+//! Savina's banking: transfers between accounts. For each of them, one account asks another.
 
 use std::time::Instant;
 
@@ -21,14 +21,14 @@ impl Message<Transfer> for Account {
     type Reply = ();
 
     /// The request and its answer are two messages. If this handler awaited an `ask`, the account could not handle
-    /// requests meanwhile, and two accounts that asked each other would wait forever.
+    /// requests in the meantime, and two accounts that asked each other would wait forever.
     async fn handle(&mut self, Transfer(destination): Transfer, context: &mut Context<Self, ()>) {
         self.balance -= 1;
         tell(&destination, Take { source: context.actor_ref().clone() }).await;
     }
 }
 
-/// Requests that the account take 1, and answer.
+/// Asks the account to take 1, and to answer.
 struct Take {
     source: ActorRef<Account>,
 }
@@ -62,7 +62,7 @@ impl Message<Balance> for Account {
     }
 }
 
-/// An actor that orders all transfers; the answers go to a [`Collector`].
+/// An actor that orders all transfers. The answers go to a [`Collector`].
 #[derive(Actor)]
 struct Teller {
     transfers: u64,

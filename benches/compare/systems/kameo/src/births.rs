@@ -10,8 +10,8 @@ use ::tokio::task::yield_now;
 use super::stage::{Begin, Collector, End, LITTER, Report, finish, mailbox, run, spawn, tell};
 use crate::plan::{Outcome, Plan};
 
-/// An actor that adds numbers until no sender is left. A kameo actor ends when its last address is dropped; here, the
-/// last child drops it.
+/// An actor that adds numbers until no sender is left. A kameo actor ends when its last address is dropped. In this
+/// case the last child drops it.
 struct Gatherer {
     sum: u64,
     end: Option<oneshot::Sender<End>>,
@@ -86,7 +86,7 @@ pub fn fork_join_create(plan: &Plan) -> Outcome {
     })
 }
 
-/// The receiver of a node's sum.
+/// The receiver of the sum of a node.
 enum Above {
     Node(ActorRef<Node>),
     Collector(ActorRef<Collector>),
@@ -123,7 +123,7 @@ impl Actor for Node {
         let Branch { bound, above, first, leaves } = branch;
         let part = leaves / 10;
         if part == 0 {
-            // A leaf's address is dropped, so the leaf stops once it has started.
+            // No address of a leaf is kept, so the leaf stops once it has started.
             above.tell(first).await;
             return Ok(Self { above, missing: 0, sum: 0 });
         }

@@ -13,13 +13,13 @@ use crate::plan::{Outcome, Plan};
 /// Number of worker processes for each thread that runs them.
 const WORKERS_PER_THREAD: usize = 4;
 
-/// The queens of the first rows: a piece of work.
+/// The queens in the first rows of a board. This is a piece of work.
 struct Rows(Vec<u8>);
 
-/// The report that a piece of work is done, with the number of solutions.
+/// Reports that a piece of work is done, with the number of solutions.
 struct Done(u64);
 
-/// An actor that hands out work to the workers in turn.
+/// An actor that hands out work to its workers in turn.
 #[derive(Actor)]
 struct Master {
     workers: Vec<ActorRef<Searcher>>,
@@ -45,7 +45,7 @@ impl Message<Done> for Master {
     async fn handle(&mut self, Done(solutions): Done, _: &mut Context<Self, ()>) {
         self.solutions += solutions;
         self.done += 1;
-        // A worker's new rows arrive before its report, so no more work can come.
+        // The new rows of a worker arrive before its report, so no more work can come.
         if self.done == self.given {
             finish(&mut self.end, self.solutions);
         }
@@ -108,7 +108,7 @@ struct Multiplier {
     product: ActorRef<Product>,
 }
 
-/// The block of rows that begins with this one.
+/// A request for the block of rows that begins with this one.
 struct Block(usize);
 
 impl Message<Block> for Multiplier {
@@ -175,7 +175,7 @@ pub fn matrix(plan: &Plan) -> Outcome {
 
 struct Part(u64);
 
-/// An actor that computes for each part and passes it on; the last stage counts the parts.
+/// An actor that computes for each part and passes the part on. The last stage counts the parts.
 #[derive(Actor)]
 struct Stage {
     work: Duration,

@@ -10,12 +10,12 @@ use super::stage::{Begin, Collector, End, Report, finish, run, share, spawn, tel
 use crate::kernel::{self, Request, Requests};
 use crate::plan::{Outcome, Plan};
 
-/// Number of bits in the numbers, and so of sorters in the chain.
+/// Number of bits in the numbers. The chain has as many sorters.
 const BITS: u32 = 16;
 
 struct Number(u16);
 
-/// The process that a sorter sends its numbers to.
+/// The receiver of a sorter's numbers.
 enum Next {
     Sorter(ActorRef<Sorter>),
     Sorted(ActorRef<Sorted>),
@@ -30,7 +30,7 @@ impl Next {
     }
 }
 
-/// An actor that passes on numbers without its bit at once, and those with it when all have arrived.
+/// An actor that passes on numbers without its bit at once. It passes on numbers with its bit once all have arrived.
 #[derive(Actor)]
 struct Sorter {
     bit: u32,

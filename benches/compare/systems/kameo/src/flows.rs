@@ -1,4 +1,4 @@
-//! Messages one way: from one to one, from many to one, from one to many.
+//! Messages in one direction: from one to one, from many to one, from one to many.
 
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ impl<const N: usize> Message<Number<N>> for Consumer {
 struct Producer<const N: usize> {
     number: usize,
     share: u64,
-    /// Number of messages that it sends before it yields.
+    /// Number of messages that the producer sends before it yields.
     litter: u64,
     consumer: ActorRef<Consumer>,
 }
@@ -63,9 +63,8 @@ impl<const N: usize> Message<Begin> for Producer<N> {
 }
 
 async fn produce<const N: usize>(plan: &Plan, producers: u64) -> Outcome {
-    // All producers together send as many messages as the consumer takes in one turn, which Tokio ends after 128
-    // messages. Otherwise the messages wait in memory, which costs half as much again, and with 4 kB five times as
-    // much.
+    // All producers together send as many messages as the consumer takes in one turn. (Tokio ends a turn after 128
+    // messages.) Otherwise messages wait in memory, which costs half as much again, and five times as much with 4 kB.
     let litter = (LITTER / producers).max(1);
     let (end, ended) = oneshot::channel();
     let expected = vec![0; producers as usize];

@@ -1,4 +1,4 @@
-//! Memory of waiting processes.
+//! The memory of waiting processes.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ struct Waiter {
     count: u64,
 }
 
-/// The message, with the address that gets the count.
+/// The message, with the address to which the receiver reports its count.
 struct Touch(ActorRef<Collector>);
 
 impl Message<Touch> for Waiter {
@@ -28,7 +28,7 @@ impl Message<Touch> for Waiter {
     }
 }
 
-/// An actor that spawns all waiters, waits until all of them have started, and then sends to each.
+/// An actor that spawns all waiters, waits until all of them have started, and then sends a message to each of them.
 #[derive(Actor)]
 struct Spawner {
     bound: Option<usize>,

@@ -21,8 +21,8 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
     if plan.via != Via::Address || plan.style != Style::Natural {
         return None;
     }
-    // In these workloads, processes that send to each other would wait for room in each other's mailboxes, at worst
-    // forever.
+    // In these workloads, processes that send to each other would wait for room in each other's mailboxes, in the worst
+    // case forever.
     let goes_in_circles =
         matches!(plan.workload, Workload::Big | Workload::NQueens | Workload::Matrix | Workload::Banking);
     if goes_in_circles && plan.bound.is_some() {

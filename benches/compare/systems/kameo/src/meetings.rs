@@ -1,4 +1,4 @@
-//! Savina's chameneos and philosophers: many processes that ask one.
+//! Savina's chameneos and philosophers: many processes that ask a single one.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use super::stage::{Begin, Collector, Report, run, share, spawn, tell};
 use crate::kernel::Colour;
 use crate::plan::{Outcome, Plan};
 
-/// A creature at the mall, or one that it meets.
+/// A creature at the mall. From the mall, the creature that the receiver is to meet.
 struct Visit {
     colour: Colour,
     creature: ActorRef<Creature>,
@@ -113,7 +113,7 @@ pub fn chameneos(plan: &Plan) -> Outcome {
     })
 }
 
-/// An actor that hands out the forks: fork `n` lies between philosophers `n - 1` and `n`.
+/// An actor that hands out the forks. Fork `n` lies between philosophers `n - 1` and `n`.
 #[derive(Actor)]
 struct Arbiter {
     taken: Vec<bool>,
@@ -163,7 +163,7 @@ struct Philosopher {
 }
 
 impl Philosopher {
-    /// Asks for the next meal, or reports that none is left.
+    /// Asks for the next meal, or reports that no meal is left.
     async fn hunger(&self, philosopher: &ActorRef<Self>) {
         if self.meals_left > 0 {
             tell(&self.arbiter, Hungry { seat: self.seat, philosopher: philosopher.clone() }).await;

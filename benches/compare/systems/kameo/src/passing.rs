@@ -13,7 +13,7 @@ struct Ball<const N: usize> {
     ballast: [u8; N],
 }
 
-/// Tells a player which one to pass to.
+/// Tells a player to which one it must pass.
 struct Meet<const N: usize>(ActorRef<Player<N>>);
 
 #[derive(Actor)]
@@ -53,7 +53,8 @@ impl<const N: usize> Message<Count> for Player<N> {
     }
 }
 
-/// Plays in `rings` rings of `players` players, with one ball per ring and `size` passes in total.
+/// Plays in `rings` rings of `players` players each. There is one ball per ring, and `size` is the total number of
+/// passes.
 async fn play<const N: usize>(plan: &Plan, rings: u64, players: u64) -> Outcome {
     let (collector, ended) = Collector::spawn_for(rings);
     let mut all = Vec::new();

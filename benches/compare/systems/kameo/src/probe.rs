@@ -1,6 +1,6 @@
 //! The latency of a message under other load: probe_idle and the other probes.
 //!
-//! The runtime is always the multi-thread one, since the current-thread one would run on the thread outside.
+//! The runtime is always the multi-thread one, since a current-thread one would run on the thread outside.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -57,7 +57,7 @@ impl Message<Hit> for Member {
     }
 }
 
-/// An actor that blocks or loops, over and over, by messages to itself.
+/// An actor that blocks or loops again and again, each time because of a message to itself.
 #[derive(Actor)]
 struct Hog {
     load: Arc<Load>,
@@ -126,7 +126,7 @@ fn hogs(count: usize, load: &Arc<Load>, step: fn(&Load)) {
     }
 }
 
-/// Starts the timers: tasks that sleep and then tell their actor, since kameo has no timers of its own.
+/// Starts the timers. Each is a task that sleeps and then tells its actor, since kameo itself has no timers.
 fn timers(each: u64, load: &Arc<Load>) {
     for _ in 0..TIMED {
         let timed = spawn(None, Timed { load: load.clone() });

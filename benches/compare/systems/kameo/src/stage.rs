@@ -1,4 +1,4 @@
-//! Common code of the workloads: a runtime, mailboxes as in the plan, sends, and the end of a run.
+//! Common code of the workloads: a runtime, mailboxes as the plan wants them, sends, and the end of a run.
 
 use std::pin::Pin;
 use std::time::Instant;
@@ -10,8 +10,8 @@ use ::tokio::sync::oneshot;
 
 use crate::plan::{Outcome, Plan};
 
-/// Runs a workload on a runtime of its own. With one worker it is a current-thread runtime, which avoids the costs of
-/// several threads.
+/// Runs a workload on a runtime of its own. With one worker the runtime is a current-thread one, which avoids the costs
+/// of several threads.
 pub fn run<T>(plan: &Plan, work: impl Future<Output = T>) -> T {
     let mut builder = match plan.workers {
         1 => Builder::new_current_thread(),
@@ -33,8 +33,8 @@ pub fn spawn<A: Actor<Args = A>>(bound: Option<usize>, actor: A) -> ActorRef<A> 
     A::spawn_with_mailbox(actor, mailbox(bound))
 }
 
-/// Sends a message, and waits while a bounded mailbox is full. Uses `send` and not the request's own `await`, which
-/// would box a future, and `try_send` for mailboxes without a bound, which needs no future at all.
+/// Sends a message. If the mailbox is bounded and full, waits for room. Uses `send` and not the request's own `await`,
+/// which would box a future. Uses `try_send` for mailboxes without a bound, since it needs no future at all.
 pub async fn tell<A: Actor + Message<M>, M: Send + 'static>(to: &ActorRef<A>, message: M) {
     let request = to.tell(message);
     let sent = if to.mailbox_sender().capacity().is_none() { request.try_send() } else { request.send().await };
@@ -42,16 +42,16 @@ pub async fn tell<A: Actor + Message<M>, M: Send + 'static>(to: &ActorRef<A>, me
 }
 
 /// Number of spawns or messages after which a process yields its worker to the others. An actor takes about 7 kB, so a
-/// million of them at once would measure the allocation of memory pages. Values from 30 to 300 make little difference;
-/// 1,000 costs half as much again.
+/// million actors at once would measure the allocation of memory pages. Values from 30 to 300 make little difference,
+/// but 1,000 costs half as much again.
 pub const LITTER: u64 = 100;
 
-/// Returns the share of process `index` of `width` in `total`.
+/// Returns the share of `total` that process `index` of `width` has.
 pub fn share(total: u64, width: u64, index: u64) -> u64 {
     total / width + u64::from(index < total % width)
 }
 
-/// The time of the end, and the result, as the last process sees them.
+/// The time of the end, and the result, as observed by the last process.
 pub struct End {
     pub at: Instant,
     pub sum: u64,
@@ -63,7 +63,7 @@ impl End {
     }
 }
 
-/// An actor that adds up the reports of a number of processes, then ends the run.
+/// An actor that adds up the reports of a number of processes, and then ends the run.
 #[derive(Actor)]
 pub struct Collector {
     missing: u64,
@@ -72,7 +72,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Spawns a collector for `reports` reports. Its mailbox has no bound, since it gets few messages, or serves only
+    /// Spawns a collector for `reports` reports. Its mailbox has no bound, since it gets few messages, or only serves
     /// to end the workload.
     pub fn spawn_for(reports: u64) -> (ActorRef<Self>, oneshot::Receiver<End>) {
         let (end, ended) = oneshot::channel();
@@ -95,10 +95,10 @@ impl Message<Report> for Collector {
     }
 }
 
-/// Ends a run, once.
+/// Ends a run. Must be called only once.
 pub fn finish(end: &mut Option<oneshot::Sender<End>>, sum: u64) {
     let end = end.take().expect("a run ends once");
-    // The thread outside waits until then, so this cannot fail.
+    // The thread outside waits until then, so the send cannot fail.
     let _ = end.send(End { at: Instant::now(), sum });
 }
 

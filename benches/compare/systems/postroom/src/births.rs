@@ -1,4 +1,4 @@
-//! Spawns of processes, and their cost.
+//! Processes that are spawned, and what they cost.
 
 use super::BATCH;
 use super::finish::Finish;
@@ -7,7 +7,7 @@ use postroom::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A process that does one job, and stops.
+/// A process that does one job and then stops.
 #[process]
 struct Worker {
     collector: Address<Collector>,
@@ -79,7 +79,7 @@ pub fn fork_join_create(runtime: &Runtime, plan: &Plan) -> Outcome {
     let start = Instant::now();
     parent.fork(0).send().expect("a living parent");
     let check = finish.wait();
-    // The last workers have reported, and are about to stop; the parent and the collector stay.
+    // The last workers have reported, and are about to stop. The parent and the collector do not stop.
     while runtime.statistics().processes.live > 2 {
         std::thread::yield_now();
     }
@@ -89,8 +89,8 @@ pub fn fork_join_create(runtime: &Runtime, plan: &Plan) -> Outcome {
 /// Number of children of an inner node of skynet.
 const CHILDREN: u64 = 10;
 
-/// A node of skynet's tree. An async entry that receives its children's sums would be shorter, but takes a tenth more
-/// processor time.
+/// A node of skynet's tree. An async entry that receives the sums of its children would be shorter, but would take a
+/// tenth more processor time.
 #[process]
 struct Node {
     parent: Recipient<NodeReport>,
@@ -103,7 +103,7 @@ impl Node {
     #[entry]
     fn serve(&mut self) {}
 
-    /// Becomes the root of `leaves` leaves, whose numbers begin at `first`.
+    /// Makes the process the root of `leaves` leaves, whose numbers begin at `first`.
     #[message]
     fn grow(&mut self, ctx: &mut Context<Self>, first: u64, leaves: u64) {
         if leaves == 1 {
@@ -143,8 +143,8 @@ pub fn skynet(runtime: &Runtime, plan: &Plan) -> Outcome {
     Outcome { elapsed: start.elapsed(), operations: plan.size, check, ..Outcome::default() }
 }
 
-/// Number of messages that all idle processes have handled. Reports would wait in a mailbox, and be part of the
-/// measured memory; the programs of the other systems count in the same way.
+/// Number of messages that all idle processes have handled. Reports would wait in a mailbox, and so be part of the
+/// measured memory. The programs of the other systems count in the same way.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 /// A process with eight bytes of state that waits for messages.

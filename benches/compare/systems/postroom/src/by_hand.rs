@@ -1,5 +1,5 @@
-//! Processes that implement the trait `Process` by hand, for the sweeps that ask for them. Such a process is known by
-//! its PID, so `Via::Pid` and `Via::Address` are the same here.
+//! Processes that implement the trait `Process` by hand, for the sweeps that vary the style. Such a process is known by
+//! its PID, so `Via::Pid` and `Via::Address` are the same for it.
 
 use super::finish::Finish;
 use super::{BATCH, share};
@@ -37,7 +37,7 @@ impl<const N: usize> Process for Player<N> {
             };
             match package.take::<Meet>() {
                 Ok(Meet(partner)) => self.partner = Some(partner),
-                // Any other message becomes a dead letter.
+                // If it is any other message, it becomes a dead letter.
                 Err(package) => drop(package.answer(|Received| self.received)),
             }
         }

@@ -8,7 +8,7 @@ use postroom::prelude::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Returns the number of processes that share the work of `NQueens` or `Matrix`.
+/// Returns the number of processes among which `NQueens` or `Matrix` divides its work.
 fn team(plan: &Plan) -> usize {
     4 * plan.workers
 }
@@ -34,7 +34,7 @@ impl Master {
         Ok(())
     }
 
-    /// Hands out a board with its first rows placed, to be searched.
+    /// Hands out a board to be searched. Its first rows are placed.
     #[message]
     fn search(&mut self, rows: Vec<u8>) {
         self.open += 1;
@@ -42,7 +42,7 @@ impl Master {
         self.next = (self.next + 1) % self.searchers.len();
     }
 
-    /// Counts a board that has been searched. The boards that it was split into have arrived before.
+    /// Counts a board that has been searched. The boards into which it was split have arrived earlier.
     #[message]
     fn found(&mut self, solutions: u64) {
         self.open -= 1;
@@ -171,7 +171,7 @@ pub fn matrix(runtime: &Runtime, plan: &Plan) -> Outcome {
     Outcome { elapsed: start.elapsed(), operations: blocks as u64, check, ..Outcome::default() }
 }
 
-/// A process that works on each item and passes it on; the last stage counts the items.
+/// A process that works on each item and passes the item on. The last stage counts the items.
 #[process]
 struct Stage {
     work: Duration,

@@ -1,4 +1,4 @@
-//! The notification of the measuring thread at the end of a run.
+//! Tells the measuring thread that a run has ended.
 
 use postroom::{Mailbox, Recipient};
 use std::marker::PhantomData;

@@ -24,7 +24,7 @@ impl<const N: usize> Counter<N> {
 
     #[message]
     fn number(&mut self, number: u64, payload: [u8; N]) {
-        // Forces a read of the payload, which an optimizer could otherwise leave out.
+        // This forces a read of the payload, which an optimizer could otherwise leave out.
         black_box(&payload);
         assert_eq!(number, self.expected, "numbers come in order");
         self.expected += 1;

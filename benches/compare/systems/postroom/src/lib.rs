@@ -1,5 +1,5 @@
-//! Postroom, used as its guide recommends: processes with `#[process]` at default options, reached by address. The
-//! sweeps also reach them by PID and by name ([`target`]), and write them by hand ([`by_hand`]).
+//! Postroom, used as its guide recommends: the processes use `#[process]` with default options, and are reached by
+//! address. The sweeps also reach them by PID and by name ([`target`]), and have them written by hand ([`by_hand`]).
 //!
 //! Mailboxes have their default bounds, or those of the sweep over bounds.
 
@@ -20,8 +20,8 @@ use compare_frame::{kernel, plan};
 use crate::plan::{Bounding, Outcome, Plan, Style, Via, Workload};
 use postroom::{Bound, Overflow, Runtime};
 
-/// Number of messages that a process sends, or children that it spawns, before it sends itself a message for the rest,
-/// so that others have their turn.
+/// Number of messages that a process sends, or of children that it spawns, before it lets others have their turn. For
+/// the rest it sends a message to itself.
 const BATCH: u64 = 1_000;
 
 pub fn run(plan: &Plan) -> Option<Outcome> {
@@ -76,7 +76,7 @@ fn bound(plan: &Plan) -> Bound {
     }
 }
 
-/// Returns the share of the part `index` of `parts` in `total`.
+/// Returns the share of `total` that part `index` of `parts` has.
 fn share(total: u64, parts: u64, index: u64) -> u64 {
     total / parts + u64::from(index < total % parts)
 }

@@ -1,4 +1,4 @@
-//! One ball, or one token, that is passed on and on.
+//! A single ball or token that is passed on and on.
 
 use super::finish::Finish;
 use super::share;
@@ -7,7 +7,7 @@ use crate::plan::{Outcome, Plan};
 use postroom::prelude::*;
 use std::time::Instant;
 
-/// A process that bounces a ball with a payload of `N` bytes off its partner.
+/// A process that bounces a ball off its partner. The ball has a payload of `N` bytes.
 #[process]
 struct Player<const N: usize> {
     partner: Option<Target<Self>>,

@@ -49,7 +49,7 @@ impl Member {
     }
 }
 
-/// A process that blocks or loops, over and over, by messages to itself.
+/// A process that blocks or loops again and again, each time because of a message to itself.
 #[process]
 struct Hog {
     load: Arc<Load>,
@@ -85,7 +85,7 @@ impl Hog {
     }
 }
 
-/// A process that resets its timers when they have fired.
+/// A process that sets its timers again whenever they have fired.
 #[process]
 struct Timed {
     load: Arc<Load>,

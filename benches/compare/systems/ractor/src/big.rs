@@ -26,7 +26,7 @@ struct MemberState {
     index: usize,
     peers: Peers<Say>,
     random: Random,
-    /// Pings still to be sent.
+    /// Number of pings that are still to be sent.
     left: u64,
     received: u64,
     crowd: ActorRef<Gather>,
@@ -70,7 +70,8 @@ impl Actor for Member {
     }
 }
 
-/// An actor that waits until all members have received their last pong: until then, another ping may arrive.
+/// An actor that waits until all members have received their last pong. Until then, another ping may arrive at any of
+/// them.
 struct Crowd;
 
 enum Gather {

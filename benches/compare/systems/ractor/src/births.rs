@@ -11,7 +11,7 @@ use super::finish::{Finish, finish};
 use super::{send, start};
 use crate::plan::{Outcome, Plan};
 
-/// Number of children that are alive at once: the better of 1,000 and 10,000.
+/// Number of children that are alive at once. This was better than 10,000.
 const BATCH: u64 = 1_000;
 
 /// Tells a process to begin.
@@ -46,7 +46,7 @@ struct Collector;
 
 enum Collected {
     Number(u64),
-    /// The message that all children have stopped.
+    /// All children have stopped.
     End,
 }
 
@@ -149,7 +149,7 @@ impl NodeState {
     }
 }
 
-/// Starts a node. The future is boxed, since the future of a node would otherwise contain those of its children.
+/// Starts a node. The future is boxed, because it would otherwise contain the futures of the node's children.
 fn start_node(state: NodeState) -> Pin<Box<dyn Future<Output = ActorRef<Sum>> + Send>> {
     Box::pin(start(Node, state))
 }
@@ -192,7 +192,7 @@ pub async fn skynet(plan: &Plan) -> Outcome {
     finished.outcome(begin, plan.size).await
 }
 
-/// Number of messages that all idle actors have handled. They have no address to report to.
+/// Number of messages that all idle actors have handled. The actors have no address to which they could report.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 struct Idle;
@@ -211,7 +211,7 @@ impl Actor for Idle {
     }
 }
 
-/// An actor that spawns the idle actors, and returns their addresses with the time that this took.
+/// An actor that spawns the idle actors. It returns their addresses, and the time that the spawns took.
 struct Nest;
 
 struct Hatch {

@@ -118,10 +118,10 @@ struct Stage;
 
 struct Item;
 
-/// The destination of a message that a stage has worked on.
+/// Where a message goes after a stage has worked on it.
 enum Next {
     Stage(ActorRef<Item>),
-    /// The last stage counts its messages.
+    /// Nowhere: this is the last stage, which counts its messages.
     End {
         size: u64,
         finish: Option<Finish>,

@@ -11,8 +11,8 @@ use super::{send, share, start};
 use crate::plan::{Outcome, Plan};
 
 /// Number of messages that all producers together send before they yield to the consumer. Tokio lets a task receive up
-/// to 128 messages in a turn, so the consumer takes them all. With more, a backlog grows, which costs a fifth more, and
-/// with 4 kB per message two to three times as much.
+/// to 128 messages in a turn, so the consumer takes all of them. With more, a backlog grows, which costs a fifth more,
+/// and two to three times as much with 4 kB per message.
 const LITTER: u64 = 100;
 
 /// Tells a producer to begin.
@@ -142,7 +142,7 @@ struct Feeder;
 struct FeederState {
     index: usize,
     share: u64,
-    /// Number of messages that it sends before it yields.
+    /// Number of messages that the producer sends before it yields.
     litter: u64,
     funnel: ActorRef<Part>,
 }
@@ -188,7 +188,7 @@ enum Item {
     End,
 }
 
-/// One of the consumers that share a sender.
+/// One of several consumers of the same sender.
 struct Drain;
 
 struct DrainState {

@@ -1,7 +1,7 @@
-//! Ractor: actors in the manner of Erlang, each a task of Tokio.
+//! Ractor: actors in the manner of Erlang. Each is a task of Tokio.
 //!
-//! Every mailbox is unbounded, so there is no bounded run. Messages are sent with `cast`; only `ask` waits for a reply,
-//! with `call`. Actors are started without a supervisor, which is the cheapest way.
+//! Every mailbox is unbounded, so there is no bounded run. Messages are sent with `cast`. Only `ask` waits for a reply,
+//! and uses `call`. Actors are started without a supervisor, since that is the cheapest way.
 
 /// Implements the start of an actor whose arguments are its state.
 macro_rules! state_from_arguments {
@@ -111,7 +111,7 @@ fn nobody<M>() -> Peers<M> {
     Arc::from([])
 }
 
-/// Returns the share of process `index` of `width` in `size`.
+/// Returns the share of `size` that process `index` of `width` has.
 fn share(size: u64, width: u64, index: u64) -> u64 {
     size / width + u64::from(index < size % width)
 }

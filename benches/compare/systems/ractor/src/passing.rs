@@ -21,7 +21,7 @@ struct PlayerState<const N: usize> {
 enum Pass<const N: usize> {
     Meet(ActorRef<Pass<N>>),
     Ball {
-        /// Passes still to be made after this one.
+        /// Number of passes that are still to be made after this one.
         left: u64,
         load: [u8; N],
     },
@@ -64,7 +64,7 @@ impl<const N: usize> Actor for Player<N> {
     }
 }
 
-/// Starts two players that know each other, and returns the one that gets the first ball.
+/// Starts two players that know each other. Returns the one that gets the first ball.
 async fn pair<const N: usize>(tally: &ActorRef<Report>) -> ActorRef<Pass<N>> {
     let left = start(Player, PlayerState { peer: None, received: 0, tally: tally.clone() }).await;
     let right = start(Player, PlayerState { peer: Some(left.clone()), received: 0, tally: tally.clone() }).await;
@@ -106,9 +106,9 @@ struct HopState {
 
 enum Token {
     Close(ActorRef<Token>),
-    /// The number of hops still to be made.
+    /// The token, with the number of hops that it still has to make.
     Hop(u64),
-    /// Goes once around the ring at the end.
+    /// Goes around the ring once at the end.
     Over,
 }
 

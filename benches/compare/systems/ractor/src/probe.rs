@@ -1,6 +1,6 @@
 //! The latency of a message under other load: probe_idle and the other probes.
 //!
-//! The runtime is always the multi-thread one, since the current-thread one would run on the thread outside.
+//! The runtime is always the multi-thread one, since a current-thread one would run on the thread outside.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -60,7 +60,7 @@ impl Actor for Member {
     }
 }
 
-/// An actor that blocks or loops, over and over, by messages to itself.
+/// An actor that blocks or loops again and again, each time because of a message to itself.
 struct Hog;
 
 struct Again;
@@ -142,7 +142,7 @@ async fn hogs(count: usize, load: &Arc<Load>, step: fn(&Load)) {
     hogs.iter().for_each(|hog| send(hog, Again));
 }
 
-/// Starts the timers: tasks that sleep and then send to their actor, like ractor's own `send_interval`.
+/// Starts the timers. Each is a task that sleeps and then sends to its actor, like ractor's own `send_interval`.
 async fn timers(each: u64, load: &Arc<Load>) {
     for _ in 0..TIMED {
         let timed = start(Timed, load.clone()).await;

@@ -1,4 +1,4 @@
-//! Savina's nqueens: a master whose workers send more work back.
+//! Savina's nqueens: a master, and workers that send more work back to it.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use super::{Peers, nobody, send, start};
 use crate::kernel;
 use crate::plan::{Outcome, Plan};
 
-/// The rows that have been placed.
+/// A board with its first rows placed. This is a piece of work.
 struct Work(Vec<u8>);
 
 struct Worker;
@@ -51,13 +51,13 @@ struct Master;
 enum Order {
     Meet(Peers<Work>),
     Work(Work),
-    /// The report that a piece of work is done, with the number of solutions.
+    /// Reports that a piece of work is done, with the number of solutions.
     Done(u64),
 }
 
 struct MasterState {
     workers: Peers<Work>,
-    /// The worker that gets the next piece of work.
+    /// The index of the worker that gets the next piece of work.
     turn: usize,
     missing: u64,
     solutions: u64,

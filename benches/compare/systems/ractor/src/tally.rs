@@ -1,4 +1,4 @@
-//! The process that adds up the reports of the others at the end.
+//! An actor that adds up the reports of the others at the end.
 
 use ::ractor::{Actor, ActorProcessingErr, ActorRef};
 
@@ -14,7 +14,7 @@ pub struct TallyState {
 }
 
 impl TallyState {
-    /// Returns the state for `reports` reports.
+    /// Returns the state of an actor that waits for `reports` reports.
     pub fn of(reports: u64, finish: Finish) -> Self {
         Self { missing: reports, sum: 0, finish: Some(finish) }
     }

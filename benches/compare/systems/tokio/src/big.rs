@@ -1,4 +1,4 @@
-//! Savina's *big*: many processes that ping random others.
+//! Savina's *big*: many processes, each of which pings random others.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -73,7 +73,7 @@ async fn process<K: Kind>(
     received
 }
 
-/// Sends the next ping to a random other process, or tells the sink that there is none left.
+/// Sends the next ping to a random other process. If there is none left, tells the sink.
 async fn ping<K: Kind>(own: usize, left: &mut u64, random: &mut Random, others: &Others<K>, sink: &K::Address<()>) {
     if *left == 0 {
         sink.send(()).await;

@@ -1,4 +1,4 @@
-//! Processes that start, live shortly or idle, and end.
+//! Processes that start, live briefly or idle, and end.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,14 +12,14 @@ use super::outcome;
 use crate::plan::Outcome;
 
 /// Number of processes that are spawned before they get a turn. Without such turns, a single worker would hold all
-/// processes at once, and their memory would not stay in the caches: with one worker, this number was the best of 1,
-/// 16, 128, 1,024 and no turns at all (which took two to four times as long); with two workers, the noise was greater
+/// processes at once, and their memory would not stay in the caches. With one worker, this number was the best of 1,
+/// 16, 128, 1,024 and no turns at all (which took two to four times as long). With two workers, the noise was greater
 /// than the difference.
 const LITTER: u64 = 128;
 
 pub async fn fork_join_create<K: Kind>(kind: K, size: u64) -> Outcome {
     let (collector, mut reports) = kind.mailbox::<u64>();
-    // The collector's mailbox closes once the last process has ended and dropped its address, so the collector sees all
+    // The collector's mailbox closes once the last process has ended and dropped its address. So the collector sees all
     // of them end.
     let collecting = spawn(async move {
         let mut sum = 0;
@@ -59,8 +59,8 @@ pub async fn skynet<K: Kind>(kind: K, size: u64) -> Outcome {
     outcome(start.elapsed(), size, sum)
 }
 
-/// Spawns the process above `leaves` leaves, the first of which has the number `first`. A leaf receives nothing, so it
-/// has no mailbox.
+/// Spawns the process above `leaves` leaves. The first of these leaves has the number `first`. A leaf receives nothing,
+/// so it has no mailbox.
 fn spawn_node<K: Kind>(kind: K, parent: K::Address<u64>, first: u64, leaves: u64) {
     if leaves == 1 {
         spawn(async move { parent.send(first).await });
@@ -81,7 +81,8 @@ fn spawn_node<K: Kind>(kind: K, parent: K::Address<u64>, first: u64, leaves: u64
 }
 
 pub async fn idle_memory<K: Kind>(kind: K, size: u64) -> Outcome {
-    // Counts handled messages: a mailbox for reports would be part of the measured memory.
+    // The number of messages handled. It is counted here because a mailbox for reports would be part of the measured
+    // memory.
     static HANDLED: AtomicU64 = AtomicU64::new(0);
 
     let mut addresses = Vec::with_capacity(size as usize);

@@ -15,9 +15,9 @@ use crate::plan::Outcome;
 const WORKERS_PER_THREAD: usize = 4;
 
 enum ToMaster {
-    /// The first rows of boards to be searched.
+    /// The first rows of a board to be searched.
     Work(Vec<u8>),
-    /// The report that a piece of work is done, with the number of solutions.
+    /// Reports that a piece of work is done, with the number of solutions.
     Done(u64),
 }
 
@@ -103,7 +103,7 @@ pub async fn matrix(threads: usize, width: u64) -> Outcome {
 }
 
 pub async fn pipeline<K: Kind>(kind: K, size: u64, width: u64, work: Duration) -> Outcome {
-    // The kernel calibrates itself, which must not be measured.
+    // This makes the kernel calibrate itself, which must not be measured.
     kernel::spin(Duration::ZERO);
     let (first, mut inbox) = kind.mailbox::<u64>();
     for _ in 1..width {

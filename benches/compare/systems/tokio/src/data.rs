@@ -81,7 +81,7 @@ pub async fn dictionary<K: Kind>(kind: K, size: u64, width: u64) -> Outcome {
     outcome(start.elapsed(), size, answers)
 }
 
-/// Returns the number of answers.
+/// Returns the number of answers that the client got.
 async fn user<K: Kind>(requests: Requests, dictionary: K::Address<Asked>) -> u64 {
     let mut answers = 0;
     for request in requests {

@@ -11,8 +11,8 @@ use super::{outcome, share};
 use crate::plan::Outcome;
 
 /// Number of messages that all producers together send before they yield to the consumer. Tokio lets a task receive up
-/// to 128 messages in a turn, so the consumer takes them all. With more, a backlog grows, which costs a fifth more, and
-/// with 4 kB per message seven to ten times as much.
+/// to 128 messages in a turn, so the consumer takes all of them. With more, a backlog grows, which costs a fifth more,
+/// and seven to ten times as much with 4 kB per message.
 const LITTER: u64 = 100;
 
 struct Numbered<const N: usize> {
@@ -26,7 +26,7 @@ pub async fn counting<K: Kind, const N: usize>(kind: K, size: u64) -> Outcome {
         let mut expected = 0;
         let mut sum = 0;
         while let Some(message) = inbox.receive().await {
-            // Forces a read of the payload from the mailbox, which an optimizer could otherwise leave out.
+            // This forces a read of the payload from the mailbox, which an optimizer could otherwise leave out.
             black_box(&message.payload);
             assert_eq!(message.number, expected, "messages in the order they were sent in");
             expected += 1;

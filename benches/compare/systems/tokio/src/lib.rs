@@ -1,7 +1,8 @@
-//! Bare Tokio: a process is a task, its mailbox an `mpsc` channel, and a reply a `oneshot`, without an actor layer.
+//! Bare Tokio, without an actor layer. A process is a task, its mailbox is an `mpsc` channel, and a reply is a
+//! `oneshot`.
 //!
-//! With one worker, the runtime is the current-thread one; with more, it is the multi-thread one. Neither has a driver
-//! for time or sockets, which only the probes need. The first process of a workload is a task too, so that nothing is
+//! With one worker, the runtime is the current-thread one. With more, it is the multi-thread one. Neither has a driver
+//! for time or sockets, which only the probes need. The first process of a workload is a task, too, so that nothing is
 //! measured from outside.
 
 mod big;
@@ -39,7 +40,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
 }
 
 /// Runs the workloads whose messages go in circles. With bounded mailboxes, whose sends wait, the processes of a circle
-/// could wait for each other forever, so these workloads run only without a bound.
+/// could wait for each other forever. So these workloads run only without a bound.
 fn circular(plan: &Plan) -> Option<Outcome> {
     let Plan { workers, size, width, .. } = *plan;
     Some(match plan.workload {
@@ -97,7 +98,7 @@ fn outcome(elapsed: Duration, operations: u64, check: u64) -> Outcome {
     Outcome { elapsed, operations, check, ..Outcome::default() }
 }
 
-/// Returns the share of process `index` of `width` in `size`.
+/// Returns the share of `size` that process `index` of `width` has.
 fn share(size: u64, width: u64, index: u64) -> u64 {
     size / width + u64::from(index < size % width)
 }

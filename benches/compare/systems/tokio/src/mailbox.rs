@@ -1,4 +1,4 @@
-//! The two kinds of mailboxes. Each workload is written once, and compiled for each kind without a branch at run time.
+//! The two kinds of mailboxes. Each workload is written once and compiled for each kind, without a branch at run time.
 
 use std::future::{Future, ready};
 
@@ -14,10 +14,10 @@ pub trait Kind: Copy + Send + Sync + 'static {
 
 /// The sending end of a mailbox.
 pub trait Address<T>: Clone + Send + Sync + 'static {
-    /// Sends a message; waits for room if the mailbox has a bound.
+    /// Sends a message. If the mailbox has a bound, waits for room.
     fn send(&self, message: T) -> impl Future<Output = ()> + Send;
 
-    /// Sends a message on a thread outside of the runtime.
+    /// Sends a message from a thread outside of the runtime.
     fn send_from_outside(&self, message: T);
 }
 
@@ -52,8 +52,8 @@ impl Kind for Bounded {
     }
 }
 
-/// The error of a send to a process that has exited. No workload should make such a send, so the error means a mistake
-/// in the workload.
+/// The error of a send to a process that has exited. No workload should make such a send, so the error would mean a
+/// mistake in the workload.
 const LOST: &str = "the receiver lives";
 
 impl<T: Send + 'static> Address<T> for mpsc::UnboundedSender<T> {

@@ -16,7 +16,7 @@ struct Ball<const N: usize> {
 
 /// Passes balls on until the last pass, or until no player is left to pass to. Returns the number of balls received.
 ///
-/// The receiver of the last pass exits, which drops its address of the next player, so the others exit in sequence.
+/// The receiver of the last pass exits, and so drops its address of the next player. So the others exit in sequence.
 async fn player<K: Kind, const N: usize>(mut inbox: K::Inbox<Ball<N>>, next: K::Address<Ball<N>>) -> u64 {
     let mut received = 0;
     while let Some(Ball { left, payload }) = inbox.receive().await {
@@ -41,7 +41,7 @@ pub async fn ring<K: Kind>(kind: K, size: u64, width: u64) -> Outcome {
     circle::<K, 0>(kind, vec![size], width).await
 }
 
-/// Runs circles of `width` players, each with one ball and the number of passes that the ball makes.
+/// Runs a circle of `width` players for each ball. `passes` has the number of passes that each ball makes.
 async fn circle<K: Kind, const N: usize>(kind: K, passes: Vec<u64>, width: u64) -> Outcome {
     let mut firsts = Vec::new();
     let mut players = Vec::new();

@@ -1,6 +1,6 @@
 //! The latency of a message under other load: probe_idle and the other probes.
 //!
-//! The runtime is always the multi-thread one, since the current-thread one would run on the thread outside.
+//! The runtime is always the multi-thread one, since a current-thread one would run on the thread outside.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -46,7 +46,7 @@ fn flood(runtime: &Runtime, width: u64, load: &Arc<Load>) {
                 let _ = flooder.other().send(());
             }
             while let Some(()) = inbox.recv().await {
-                // When the flood is over, the processes end one after the other, so the receiver may be gone.
+                // When the flood is over, the processes end one after the other. So the receiver may be gone.
                 let Some(other) = flooder.hit() else { return };
                 let _ = other.send(());
             }
@@ -54,7 +54,7 @@ fn flood(runtime: &Runtime, width: u64, load: &Arc<Load>) {
     }
 }
 
-/// Starts processes that yield after each step, since others would starve otherwise.
+/// Starts processes that yield after each step. Without the yield, other processes would starve.
 fn hogs(runtime: &Runtime, count: usize, load: &Arc<Load>, step: fn(&Load)) {
     for _ in 0..count {
         let load = load.clone();
@@ -67,7 +67,7 @@ fn hogs(runtime: &Runtime, count: usize, load: &Arc<Load>, step: fn(&Load)) {
     }
 }
 
-/// Starts the timers: tasks that sleep and then send a message to their process.
+/// Starts the timers. Each is a task that sleeps and then sends a message to its process.
 fn timers(runtime: &Runtime, each: u64, load: &Arc<Load>) {
     for _ in 0..TIMED {
         let (timed, mut inbox) = mpsc::unbounded_channel();

@@ -9,16 +9,16 @@ use super::{outcome, share};
 use crate::kernel::{Colour, OPENING, Transfers};
 use crate::plan::Outcome;
 
-/// A creature that wants to meet another.
+/// A creature that wants to meet another one.
 struct Guest {
     colour: Colour,
     address: UnboundedSender<ToCreature>,
 }
 
 enum ToCreature {
-    /// The mall's message that another creature has come, too.
+    /// From the mall: another creature has come, too.
     Meet(Guest),
-    /// A new colour, from the creature that the mall sent here.
+    /// A new colour, from the creature that the mall sent to this one.
     Become(Colour),
     /// The mall is closed.
     Closed,
@@ -120,7 +120,7 @@ pub async fn philosophers(size: u64, width: u64) -> Outcome {
     outcome(start.elapsed(), size, meals)
 }
 
-/// Returns the number of meals of the philosopher.
+/// Returns the number of meals that the philosopher has eaten.
 async fn philosopher(
     number: usize,
     meals: u64,
@@ -142,11 +142,11 @@ async fn philosopher(
 enum ToAccount {
     /// An order from the teller: pay 1 to this account.
     Pay(UnboundedSender<ToAccount>),
-    /// A request to take 1, and to confirm that to this account.
+    /// A request to take 1, and to confirm this to the account in the request.
     Take(UnboundedSender<ToAccount>),
     /// The confirmation that the other account has received the payment.
     Taken,
-    /// The message that no transfers are left.
+    /// No transfers are left.
     Close,
 }
 

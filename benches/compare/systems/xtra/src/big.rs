@@ -1,4 +1,4 @@
-//! Savina's *big*: many processes that ping random others.
+//! Savina's *big*: many processes, each of which pings random others.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +20,7 @@ struct End;
 
 struct Process {
     own: usize,
-    /// Pings still to be sent.
+    /// Number of pings that are still to be sent.
     pings: u64,
     others: Arc<[Address<Self>]>,
     sink: Address<Sink>,
@@ -29,7 +29,7 @@ struct Process {
 }
 
 impl Process {
-    /// Sends the next ping to a random other process, or tells the sink that there is none left.
+    /// Sends the next ping to a random other process. If there is none left, tells the sink.
     async fn ping(&mut self) {
         if self.pings == 0 {
             tell(&self.sink, End).await;
@@ -82,7 +82,7 @@ impl Handler<End> for Process {
     }
 }
 
-/// An actor that waits for the end of all pings, then ends all processes.
+/// An actor that waits for the end of all pings, and then ends all processes.
 struct Sink {
     left: u64,
     others: Arc<[Address<Process>]>,

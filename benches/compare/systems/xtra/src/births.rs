@@ -1,4 +1,4 @@
-//! Processes that start, live shortly or idle, and end.
+//! Processes that start, live briefly or idle, and end.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use super::{mailbox, outcome, tell};
 use crate::plan::Outcome;
 
 /// Number of processes that are spawned before they get a turn. Without such turns, a single worker would hold all
-/// processes at once, and their memory would not stay in the caches: with one worker, this number was the best of 1,
-/// 16, 128, 1,024 and no turns at all (which took two to four times as long); with two workers, the noise was greater
+/// processes at once, and their memory would not stay in the caches. With one worker, this number was the best of 1,
+/// 16, 128, 1,024 and no turns at all (which took two to four times as long). With two workers, the noise was greater
 /// than the difference.
 const LITTER: u64 = 128;
 
@@ -38,7 +38,7 @@ impl Handler<u64> for Collector {
     }
 }
 
-/// A process that reports one number, and ends.
+/// A process that reports one number and then ends.
 struct Shortlived {
     collector: Address<Collector>,
 }
@@ -60,7 +60,7 @@ impl Handler<u64> for Shortlived {
 
 pub async fn fork_join_create(bound: Option<usize>, size: u64) -> Outcome {
     let (collector, inbox) = mailbox(bound);
-    // The collector stops once the last process has ended and dropped its address, so it sees all of them end.
+    // The collector stops once the last process has ended and dropped its address. So it sees all of them end.
     let collecting = spawn(::xtra::run(inbox, Collector { sum: 0 }));
 
     let start = Instant::now();
@@ -79,13 +79,13 @@ pub async fn fork_join_create(bound: Option<usize>, size: u64) -> Outcome {
 /// Number of children of each process that is not a leaf.
 const CHILDREN: u64 = 10;
 
-/// A process above `leaves` leaves, or a leaf.
+/// A leaf, or a process above `leaves` leaves.
 struct Node {
     bound: Option<usize>,
     parent: Option<Address<Self>>,
     /// The node's own address, for its children.
     own: Option<Address<Self>>,
-    /// The number of its first leaf.
+    /// The number of the first leaf below the node.
     first: u64,
     leaves: u64,
     sum: u64,
@@ -153,7 +153,8 @@ struct Idle {
     sum: u64,
 }
 
-/// Counts handled messages: a mailbox for reports would be part of the measured memory.
+/// The number of messages handled. It is counted here because a mailbox for reports would be part of the measured
+/// memory.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 impl Actor for Idle {

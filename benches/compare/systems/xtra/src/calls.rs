@@ -46,7 +46,7 @@ pub async fn ask(bound: Option<usize>, size: u64) -> Outcome {
     Outcome { latencies, ..outcome(start.elapsed(), size, sum) }
 }
 
-/// The pause between two messages: long enough for every thread of the runtime to fall asleep.
+/// The pause between two messages. It is long enough for every thread of the runtime to fall asleep.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// A process that records the latencies of its messages.

@@ -16,11 +16,11 @@ const WORKERS_PER_THREAD: usize = 4;
 /// The first rows of a board to be searched.
 struct Work(Vec<u8>);
 
-/// The report of a piece of work that is done.
+/// Reports that a piece of work is done.
 struct Done {
-    /// Number of solutions found.
+    /// Number of solutions that were found.
     found: u64,
-    /// Number of new pieces of work sent to the master.
+    /// Number of new pieces of work that were sent to the master.
     sent: u64,
 }
 
@@ -28,8 +28,8 @@ struct Done {
 struct QueensMaster {
     workers: Vec<Address<QueensWorker>>,
     next: usize,
-    /// Number of pieces of work that were reported as sent. All work is done once this, `given` and `done` are equal: a
-    /// piece can reach the master later than the report that it was sent.
+    /// Number of pieces of work that were sent according to the reports. All work is done once this number, `given` and
+    /// `done` are equal. A piece can reach the master later than the report that it was sent.
     known: u64,
     /// Number of pieces of work that were handed out.
     given: u64,
@@ -135,7 +135,7 @@ struct Product(Vec<f64>);
 struct MatrixMaster {
     workers: Vec<Address<MatrixWorker>>,
     width: usize,
-    /// Number of blocks that are not multiplied yet.
+    /// Number of blocks that have not been multiplied yet.
     left: u64,
     check: u64,
 }
@@ -207,7 +207,7 @@ pub async fn matrix(threads: usize, width: u64) -> Outcome {
     outcome(start.elapsed(), blocks, check)
 }
 
-/// A stage of a pipeline; the last one has no `next`.
+/// A stage of a pipeline. The last stage has no `next`.
 struct Stage {
     next: Option<Address<Self>>,
     work: Duration,
@@ -236,7 +236,7 @@ impl Handler<u64> for Stage {
 }
 
 pub async fn pipeline(bound: Option<usize>, size: u64, width: u64, work: Duration) -> Outcome {
-    // The kernel calibrates itself, which must not be measured.
+    // This makes the kernel calibrate itself, which must not be measured.
     kernel::spin(Duration::ZERO);
     let (first, mut own) = mailbox(bound);
     for _ in 1..width {

@@ -53,7 +53,7 @@ pub async fn dictionary(bound: Option<usize>, size: u64, width: u64) -> Outcome 
     outcome(start.elapsed(), size, answers)
 }
 
-/// Returns the number of answers.
+/// Returns the number of answers that the client got.
 async fn user(requests: Requests, dictionary: Address<Dictionary>) -> u64 {
     let mut answers = 0;
     for request in requests {

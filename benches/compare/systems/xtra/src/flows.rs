@@ -9,7 +9,7 @@ use ::xtra::{Actor, Address, Context, Handler};
 use super::{mailbox, outcome, tell};
 use crate::plan::Outcome;
 
-/// One of the processes that messages are fanned out to.
+/// One of the processes among which messages are distributed.
 struct Counter {
     received: u64,
     collector: Address<Collector>,

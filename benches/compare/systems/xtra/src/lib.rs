@@ -1,14 +1,14 @@
-//! xtra on Tokio. A receiver is an actor, with a handler for each type of message; code that only sends, or calls and
+//! xtra on Tokio. A receiver is an actor, with a handler for each type of message. Code that only sends, or calls and
 //! waits, is a task, as in xtra's own examples. A message is sent by `send(…).detach()`, whose future is ready once the
-//! message is in the mailbox, and a call is `send(…)`, whose future is the reply. An actor that ends with a result is
-//! run by `tokio::spawn(xtra::run(…))`, whose handle returns the result.
+//! message is in the mailbox. A call is `send(…)`, whose future is the reply. An actor that ends with a result is run
+//! by `tokio::spawn(xtra::run(…))`, whose handle returns the result.
 //!
-//! The workloads that check or need the order of messages (`Counting`, `FanIn`, `RadixSort`) are left out: a mailbox of
-//! xtra 0.6 is a binary heap by priority, which returns messages of the same priority in any order. The others are
-//! written so that they end correctly in any order.
+//! The workloads that check or need the order of messages (`Counting`, `FanIn`, `RadixSort`) are left out. A mailbox of
+//! xtra 0.6 is a binary heap by priority, which returns messages of the same priority in any order. The other workloads
+//! are written so that they end correctly in any order.
 //!
-//! With one worker, the runtime is the current-thread one; with more, it is the multi-thread one. Neither has a driver
-//! for time or sockets, which no workload needs. The first process of a workload is a task too, so that nothing is
+//! With one worker, the runtime is the current-thread one. With more, it is the multi-thread one. Neither has a driver
+//! for time or sockets, which no workload needs. The first process of a workload is a task, too, so that nothing is
 //! measured from outside.
 
 mod big;
@@ -67,8 +67,8 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
     })
 }
 
-/// Returns whether the messages go in circles. With bounded mailboxes, whose sends wait, the processes of a circle
-/// could wait for each other forever, so such workloads run only without a bound.
+/// Returns true if the messages go in circles. With bounded mailboxes, whose sends wait, the processes of a circle
+/// could wait for each other forever. So such workloads run only without a bound.
 fn is_circular(workload: Workload) -> bool {
     use Workload::{Banking, Chameneos, Matrix, NQueens, Philosophers};
     matches!(workload, NQueens | Matrix | Chameneos | Philosophers | Banking)
@@ -92,7 +92,7 @@ fn mailbox<A: Actor>(bound: Option<usize>) -> (Address<A>, Mailbox<A>) {
     }
 }
 
-/// Sends without a reply; waits for room if the mailbox has a bound.
+/// Sends a message without a reply. If the mailbox has a bound, waits for room.
 async fn tell<A: Handler<M>, M: Send + 'static>(address: &Address<A>, message: M) {
     // No workload sends to a process that has exited, so a failure would be a mistake in the workload.
     let _reply = address.send(message).detach().await.expect("the receiver lives");
@@ -102,7 +102,7 @@ fn outcome(elapsed: Duration, operations: u64, check: u64) -> Outcome {
     Outcome { elapsed, operations, check, ..Outcome::default() }
 }
 
-/// Returns the share of process `index` of `width` in `size`.
+/// Returns the share of `size` that process `index` of `width` has.
 fn share(size: u64, width: u64, index: u64) -> u64 {
     size / width + u64::from(index < size % width)
 }

@@ -16,7 +16,7 @@ struct Ball<const N: usize> {
 
 /// A process that passes balls on until the last pass, or until no player is left to pass to.
 ///
-/// The receiver of the last pass exits, which drops its address of the next player, so the others exit in sequence.
+/// The receiver of the last pass exits, and so drops its address of the next player. So the others exit in sequence.
 struct Player<const N: usize> {
     next: Address<Self>,
     received: u64,
@@ -56,7 +56,7 @@ pub async fn ring(bound: Option<usize>, size: u64, width: u64) -> Outcome {
     circle::<0>(bound, vec![size], width).await
 }
 
-/// Runs circles of `width` players, each with one ball and the number of passes that the ball makes.
+/// Runs a circle of `width` players for each ball. `passes` has the number of passes that each ball makes.
 async fn circle<const N: usize>(bound: Option<usize>, passes: Vec<u64>, width: u64) -> Outcome {
     let mut firsts = Vec::new();
     let mut players = Vec::new();

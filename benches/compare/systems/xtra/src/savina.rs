@@ -9,13 +9,13 @@ use super::{outcome, share, tell};
 use crate::kernel::{Colour, OPENING, Transfers};
 use crate::plan::Outcome;
 
-/// A creature that wants to meet another. Sent to the mall, and then by the mall to the other creature.
+/// A creature that wants to meet another one. It is sent to the mall, and then by the mall to the other creature.
 struct Guest {
     colour: Colour,
     address: Address<Creature>,
 }
 
-/// A new colour, from the creature that the mall sent here.
+/// A new colour, from the creature that the mall sent to this one.
 struct Become(Colour);
 
 struct Closed;
@@ -131,7 +131,7 @@ struct Arbiter {
 }
 
 impl Arbiter {
-    /// Returns the forks of a philosopher.
+    /// Returns the two forks of a philosopher.
     fn forks(&self, number: usize) -> [usize; 2] {
         [number, (number + 1) % self.taken.len()]
     }
@@ -182,7 +182,7 @@ struct Philosopher {
 }
 
 impl Actor for Philosopher {
-    /// The number of meals of the philosopher.
+    /// The number of meals that the philosopher has eaten.
     type Stop = u64;
 
     async fn started(&mut self, _mailbox: &Mailbox<Self>) -> Result<(), u64> {
@@ -237,13 +237,13 @@ pub async fn philosophers(size: u64, width: u64) -> Outcome {
 /// An order from the teller: pay 1 to this account.
 struct Pay(Address<Account>);
 
-/// A request to take 1, and to confirm that to this account.
+/// A request to take 1, and to confirm this to the account in the request.
 struct Take(Address<Account>);
 
 /// The confirmation that the other account has received the payment.
 struct Taken;
 
-/// The message that no transfers are left.
+/// No transfers are left.
 struct Close;
 
 struct Account {

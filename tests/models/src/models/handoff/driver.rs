@@ -19,7 +19,7 @@ pub(super) const LOSES_UNANNOUNCED: Fault = Fault::Driver(3);
 pub(super) const RUN_NEXT_IS_LEFT: Fault = Fault::Driver(4);
 /// handoff:M2 is omitted.
 pub(super) const LOSS_NOT_SIGNALLED: Fault = Fault::Driver(5);
-/// A thread that becomes spare does not wake the steps in the blocking queue.
+/// A thread that becomes spare, or that comes back, does not wake the steps in the blocking queue.
 pub(super) const QUEUE_IS_FORGOTTEN: Fault = Fault::Driver(6);
 /// handoff:B1: the returning thread continues with its previous permit.
 pub(super) const KEEPS_ITS_OLD_PERMIT: Fault = Fault::Driver(7);
@@ -35,19 +35,19 @@ const JOBS: usize = 4;
 /// The behaviour of a job.
 #[derive(Clone, Copy)]
 pub(super) enum Job {
-    /// Nothing.
+    /// Does nothing.
     Short,
     /// Waits until the job with the given number has run.
     WaitsFor(usize),
-    /// Puts the first job into its thread's run-next slot, and blocks until the second has run.
+    /// Puts the first job into its thread's run-next slot, and blocks until the second job has run.
     Blocks(usize, usize),
-    /// Marks the first job as run, then behaves like `Blocks` with the second.
+    /// Marks the first job as run, and then behaves like `Blocks` with the second job for both.
     Raises(usize, usize),
-    /// Behaves like `Blocks` with the first job in async code: its thread does not wait for a permit, and the second
-    /// job is the next step of its process.
+    /// Behaves like `Blocks` in async code, with the first job for both: its thread does not wait for a permit. The
+    /// second job is the next step of the process.
     Awaits(usize, usize),
-    /// Puts the job into its thread's run-next slot and waits until it has run. The permit is taken over before the
-    /// push if `late`, and at any time otherwise.
+    /// Puts the job into its thread's run-next slot and waits until that job has run. If `late`, the permit has been
+    /// taken over before the job is put there. Otherwise it may be taken over at any time.
     Hogs { job: usize, late: bool },
     /// Runs repeatedly until the job with the given number has run.
     Restless(usize),
@@ -83,22 +83,23 @@ impl Thread {
 pub(super) struct World {
     pub(super) idle: Idle,
     threads: [Thread; THREADS],
-    /// A cell for each permit. Only the thread with the permit accesses it: two threads with one permit would be a
-    /// race.
+    /// A cell for each permit, which only the thread with the permit accesses. If two threads had one permit, loom
+    /// would report a race.
     permits: [OwnedCell<u32>; 2],
     global: Queue,
     jobs: &'static [Job],
     run: [Flag; JOBS],
     left: AtomicUsize,
     stopped: AtomicBool,
-    /// The flag that is raised when the run-next slot of the thread whose permit will be taken over is full.
+    /// A flag that is raised once the run-next slot of the thread whose permit will be taken over is full.
     pub(super) pushed: Flag,
-    /// The flag that is raised after the permit has been taken over.
+    /// A flag that is raised after the permit has been taken over.
     pub(super) taken_over: Flag,
 }
 
 impl World {
-    /// Creates a host with `permits` permits, each with its thread, and `spare` spare threads, which is the limit.
+    /// Creates a host with `permits` permits, each with its own thread, and `spare` spare threads. No more threads may
+    /// start.
     pub(super) fn new(permits: usize, spare: usize, jobs: &'static [Job]) -> &'static Self {
         let idle = Idle::new(permits, permits + spare);
         (0..permits).for_each(|permit| _ = idle.begin(Some(permit)));
@@ -157,7 +158,7 @@ impl World {
 
     /// Mirrors `ThreadContext::take_up`, followed by a use of the permit.
     fn uses(&self, me: &Me) {
-        // SAFETY: the thread has that permit, and loom checks it.
+        // SAFETY: only the thread that has the permit accesses its cell, and loom checks this.
         self.permits[me.permit.get()].with_mut(|uses| unsafe { *uses += 1 });
     }
 
@@ -190,8 +191,8 @@ impl World {
         }
     }
 
-    /// Mirrors `LocalTokens::take_next`, without its lock, which has its own model. (With an exchange on an empty
-    /// slot, loom would lose a value that is stored at the same time: it does not know that nothing can come between
+    /// Mirrors `LocalTokens::take_next`, without its lock, which has its own model. (An exchange on an empty slot would
+    /// make loom lose a value that is stored at the same time, since loom does not know that nothing can come between
     /// the read and the write of an exchange.)
     fn take_next(&self, thread: usize) -> Option<usize> {
         let next = &self.threads[thread].next;
@@ -236,7 +237,7 @@ impl World {
                     self.push_global(rest);
                 }
             }
-            // The thread that has taken over the permit uses it at the same time.
+            // This step does not use the permit, because the thread that has taken it over uses it at the same time.
             Job::Hogs { job, late } => {
                 if late {
                     self.taken_over.wait();
@@ -361,7 +362,7 @@ impl World {
         }
     }
 
-    /// Moves the job in a run-next slot that is behind a long step, as the watchdog does.
+    /// Moves the job from the run-next slot of a thread in a long step to the global queue, as the watchdog does.
     pub(super) fn surface(&self, number: usize) {
         if let Some(job) = self.take_next(number) {
             reach("moved a run-next slot");

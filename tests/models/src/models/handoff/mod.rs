@@ -1,14 +1,14 @@
 //! The hand-off of permits (`engine/permits/{handoff,holders,blocking_queue}.rs`, with `sleep.rs`): no two threads have
 //! a permit at the same time, no thread waits for one forever, and no work is left.
 //!
-//! The driver repeats the steps of `block_in_place.rs`, `spare.rs` and `find.rs`. A thread with a permit touches a
-//! cell of that permit: two threads that have it at the same time, or one after the other without an order, are a
-//! race. Work or a thread that is left waiting shows as a deadlock: jobs wait for each other, and threads end only
-//! after all jobs have run. Threads sleep until they are woken: there is no poller, and no watchdog except where a
-//! model has one.
+//! The driver repeats the steps of `block_in_place.rs`, `spare.rs` and `find.rs`. A thread with a permit touches a cell
+//! of that permit. If two threads have it at the same time, or one after the other without an order, loom reports a
+//! race. If work or a thread is left waiting, loom reports a deadlock: jobs wait for each other, and threads end only
+//! after all jobs have run. Threads sleep until they are woken. There is no poller, and only some models have a
+//! watchdog.
 //!
-//! Not covered: how long a thread in the queue waits while others run; threads that are started or end (`holders` and
-//! `blocking_queue` have unit tests); more than three threads and two permits.
+//! Not covered: how long a thread in the queue waits while others run; the start and the end of threads (`holders` and
+//! `blocking_queue` have unit tests); more than three threads or two permits.
 
 mod driver;
 
@@ -22,7 +22,8 @@ use crate::thread_cache::tokens::KeepsNothing;
 use loom::thread;
 use std::task::{Wake, Waker};
 
-/// Runs one permit with two threads: the first starts with job 0, the other is spare. The main thread runs `outside`.
+/// Runs two threads with one permit. The first starts with job 0, and the other is spare. The main thread runs
+/// `outside`.
 fn one_worker(jobs: &'static [Job], outside: impl FnOnce(&'static World)) {
     let world = World::new(1, 1, jobs);
     let spare = thread::spawn(|| world.stand_by(&Me::new(1, 0)));
@@ -37,7 +38,8 @@ fn one_worker(jobs: &'static [Job], outside: impl FnOnce(&'static World)) {
     world.rest_is_done();
 }
 
-/// A step wakes another process and blocks until that process has run: the thread that gets the permit runs it.
+/// A step wakes another process and blocks until that process has run. The thread that gets the permit runs the
+/// process.
 #[test]
 fn what_a_step_that_blocks_was_to_run_next_runs() {
     check(
@@ -49,7 +51,7 @@ fn what_a_step_that_blocks_was_to_run_next_runs() {
     );
 }
 
-/// Like the test above, in async code: the next step of the process is queued, or follows at once.
+/// Like the test above, in async code. The next step of the process is queued, or follows at once.
 #[test]
 fn what_awaits_comes_back_or_waits_its_turn() {
     check(deep(3, 4), &["came back without a permit", "displaced a sleeper", "was called away"], || {
@@ -65,8 +67,8 @@ fn a_push_from_outside_while_one_comes_back() {
     });
 }
 
-/// A thread comes back for the only permit while other jobs are always ready: it calls the thread that has the permit,
-/// and gets the permit.
+/// A thread comes back for the only permit while other jobs are always ready. It calls the thread that has the permit,
+/// and gets the permit from it.
 #[test]
 fn one_that_comes_back_among_others_that_never_rest() {
     check(2, &["ran again", "waited in the queue", "was called away"], || {
@@ -74,8 +76,8 @@ fn one_that_comes_back_among_others_that_never_rest() {
     });
 }
 
-/// A second step blocks while the first may be waiting for the permit: the permit passes to the first, and the job in
-/// the second's run-next slot does not stay behind.
+/// A second step blocks while the first may be waiting for the permit. The permit passes to the first, and the job in
+/// the run-next slot of the second thread does not stay behind.
 #[test]
 fn two_that_block_in_turn() {
     check(
@@ -96,9 +98,9 @@ fn two_that_block_in_turn() {
     );
 }
 
-/// Two permits. A thread that is about to sleep loses its permit, before its second check of the queues, to a thread
-/// that comes back. The step of the returning thread waits for a job that arrives from outside: the sleeper must
-/// announce the job.
+/// There are two permits. A thread is about to sleep. Before it checks the queues again, it loses its permit to a
+/// thread that comes back. The step of the returning thread waits for a job that arrives from outside. The sleeper sees
+/// the job and must announce it.
 #[test]
 fn a_sleeper_that_loses_its_permit_tells_others_what_it_sees() {
     check(1, &["announced to others", "displaced a sleeper", "woke a sleeper"], || {
@@ -121,8 +123,8 @@ fn a_sleeper_that_loses_its_permit_tells_others_what_it_sees() {
     });
 }
 
-/// Two permits. A step that blocks gives its permit to a waiting thread, whose step needs the job that the first step
-/// has woken. The other thread, which is going to sleep, must run that job.
+/// There are two permits. A step that blocks gives its permit to a waiting thread, whose step needs the job that the
+/// first step has woken. The third thread, which is going to sleep, must run that job.
 #[test]
 fn what_a_thread_that_blocks_leaves_behind_is_found() {
     check(deep(1, 2), &["handed off to a thread that waited"], || {
@@ -148,7 +150,7 @@ fn what_a_thread_that_blocks_leaves_behind_is_found() {
     });
 }
 
-/// The host stops while a thread that blocked comes back: the thread continues, with or without a permit.
+/// The host stops while a thread that blocked comes back. The thread continues, with or without a permit.
 #[test]
 fn a_stop_while_one_comes_back() {
     check(3, &["waited in the queue", "came back without a permit"], || {
@@ -165,7 +167,7 @@ fn a_stop_while_one_comes_back() {
     });
 }
 
-/// A step that does not end has filled its run-next slot before its permit is taken over for a waiting thread.
+/// A step that does not end fills its run-next slot before its permit is taken over for a waiting thread.
 #[test]
 fn what_waits_behind_a_stalled_step_is_taken_over() {
     check(deep(2, 3), &["took over", "moved a run-next slot", "waited in the queue"], || {
@@ -191,7 +193,8 @@ fn what_waits_behind_a_stalled_step_is_taken_over() {
     });
 }
 
-/// The step fills that slot at any moment of the take-over: the watchdog's next check finds the job at the latest.
+/// The step fills its run-next slot at any moment of the take-over. The watchdog finds the job in its next check at the
+/// latest.
 #[test]
 fn what_a_stalled_step_wakes_while_it_is_taken_over_is_found() {
     check(2, &["took over", "moved a run-next slot", "pushed without a permit"], || {
@@ -203,7 +206,7 @@ fn what_a_stalled_step_wakes_while_it_is_taken_over_is_found() {
     });
 }
 
-/// The step fills the run-next slot after the take-over: other threads run the job without the watchdog.
+/// The step fills its run-next slot after the take-over. Other threads run the job without the watchdog.
 #[test]
 fn what_a_step_that_was_taken_over_wakes_runs() {
     check(2, &["took over", "pushed without a permit", "was called away"], || {
@@ -214,7 +217,7 @@ fn what_a_step_that_was_taken_over_wakes_runs() {
     });
 }
 
-/// A waker that sets the flag of a thread of the model.
+/// A waker that raises a flag on which a thread of the model waits.
 struct Wakes(&'static super::sleep::driver::Flag);
 
 impl Wake for Wakes {
@@ -223,13 +226,13 @@ impl Wake for Wakes {
     }
 }
 
-/// At the thread limit, an async step joins the blocking queue while a thread becomes free: the step is woken.
+/// At the thread limit, an async step joins the blocking queue while a thread becomes free. The step is then woken.
 #[test]
 fn a_thread_that_comes_free_is_given_to_the_line() {
     check(4, &["queued", "came back without a permit"], || {
         let world = World::new(1, 1, &[]);
         let flag = crate::check::keep(super::sleep::driver::Flag::new());
-        // The first thread has blocked, and the spare one has its permit.
+        // The first thread has blocked, and the spare thread has got its permit.
         assert_eq!(world.idle.hand_off(0, Need::Blocking, false, KeepsNothing::in_a_model()), HandedOff::ToSpare(1));
         assert!(matches!(world.idle.look(1, false), RestOutcome::Up(0, Some(0))));
         assert!(world.idle.stop_searching());

@@ -21,7 +21,7 @@ pub(super) const BATCH_UNANNOUNCED: Fault = Fault::Driver(3);
 pub(super) const TIMER_UNANNOUNCED: Fault = Fault::Driver(5);
 /// A thread that goes to sleep does not check again whether a timer has been set.
 pub(super) const NO_CHECK_AT_TIMERS: Fault = Fault::Driver(6);
-/// A thread that gets its permit while the watchdog rests queues a job without ending that rest.
+/// A thread that got its permit while the watchdog rested queues a job without ending that rest.
 pub(super) const NO_G1: Fault = Fault::Driver(7);
 /// An announcement that finds no thread to call does not end the rest of the watchdog.
 pub(super) const NO_G2: Fault = Fault::Driver(14);
@@ -37,14 +37,14 @@ pub(super) const FAIR_UNANNOUNCED: Fault = Fault::Driver(9);
 pub(super) const FAIR_WITHOUT_FENCE: Fault = Fault::Driver(10);
 /// The watchdog checks only the run-next slots.
 pub(super) const NO_SECOND_ANNOUNCEMENT: Fault = Fault::Driver(11);
-/// A sleeper that is removed from the list for own work is not woken.
+/// A sleeper that is removed from the list to run another thread's own work is not woken.
 pub(super) const OWN_WORK_WAKES_NO_THREAD: Fault = Fault::Driver(12);
 /// A thread that has fired a timer may go to sleep without running the job that the timer has queued.
 pub(super) const FIRED_AND_LEFT: Fault = Fault::Driver(16);
 /// The watchdog moves the job in a run-next slot without the lock that keeps its thread from going to sleep.
 pub(super) const MOVED_WITHOUT_LOCK: Fault = Fault::Driver(4);
 
-/// A sleeper that is held back by the limit does not check the queues again, and neither does the last one awake.
+/// A sleeper that is held back by the limit does not check the queues again. Nor does the last thread awake.
 pub(super) const NO_LOOK_WHILE_LIMITED: Fault = Fault::Driver(17);
 /// The watchdog never ends the limit on awake threads.
 pub(super) const LIMITED_FOR_EVER: Fault = Fault::Driver(18);
@@ -88,7 +88,7 @@ impl Queue {
     }
 }
 
-/// A flag that a thread parks on or a job waits for; the waiter clears it.
+/// A flag that a thread parks on, or that a job waits for. The waiter clears it.
 pub(in crate::models) struct Flag {
     raised: Mutex<bool>,
     changed: Condvar,
@@ -120,7 +120,7 @@ impl Flag {
 /// The behaviour of a job.
 #[derive(Clone, Copy)]
 pub(super) enum Job {
-    /// Nothing.
+    /// Does nothing.
     Short,
     /// Waits until the job with the given number has run.
     WaitsFor(usize),
@@ -128,10 +128,10 @@ pub(super) enum Job {
     Wakes(usize),
     /// Puts a job into the run-next slot of its thread.
     Leaves(usize),
-    /// Puts a job into the run-next slot of its thread, and then another, which displaces the first to the deque.
+    /// Puts a job into the run-next slot of its thread, and then another one, which displaces the first to the deque.
     Spills(usize, usize),
-    /// Uses up its time slice, and is queued in the global queue as another job. The thread's next step is either a
-    /// long one, which waits until that job has run, or a short one.
+    /// Uses up its time slice, and is put into the global queue under the number of another job. The thread's next step
+    /// is either a long one, which waits until that job has run, or a short one.
     UsesItsSlice(usize, Step),
 }
 
@@ -144,19 +144,19 @@ pub(super) enum Step {
     Long,
 }
 
-/// A flag that is invisible to loom, so it orders nothing. Used to [`reach`] places.
+/// A flag that is invisible to loom, so it orders nothing. It is only used to [`reach`] places.
 type Unseen = std::sync::atomic::AtomicBool;
 
-/// The behaviour of the threads of a world.
+/// How the threads of a world behave.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Habits {
     /// Whether the main thread plays the watchdog.
     pub(super) watchdog: bool,
-    /// Whether the watchdog has another thread run the waiting jobs if no permit is idle.
+    /// Whether, if no permit is idle, the watchdog has another thread run the waiting jobs.
     pub(super) takes_over: bool,
     /// Whether each thread does before every step what production threads do every `FAIR` steps.
     pub(super) fair: bool,
-    /// Whether at most one thread should be awake.
+    /// Whether only one thread should be awake at a time.
     pub(super) limited: bool,
 }
 
@@ -165,7 +165,7 @@ pub(super) struct World {
     pub(super) idle: Idle,
     global: Queue,
     deques: [Queue; THREADS],
-    /// The run-next slot of each thread: zero, or the job's number plus one.
+    /// The run-next slot of each thread: zero if it is empty, or else the job's number plus one.
     next: [AtomicUsize; THREADS],
     parked: [Flag; THREADS],
     watchdog: Flag,
@@ -173,12 +173,13 @@ pub(super) struct World {
     /// The jobs that have run.
     run: [Flag; 3],
     pub(super) left: AtomicUsize,
-    /// Whether a timer is pending. It is due at once, and the job that it queues is numbered after all others.
+    /// Whether a timer is pending. It is due at once. The job that it queues has the next number after those of all
+    /// other jobs.
     timer: AtomicBool,
     stopped: AtomicBool,
     habits: Habits,
     asleep: [Unseen; THREADS],
-    /// For each thread, whether it got its permit while the watchdog rested. Each entry is used by its own thread only.
+    /// For each thread, whether it got its permit while the watchdog rested. Only that thread uses its entry.
     unwatched: [Unseen; THREADS],
 }
 
@@ -251,7 +252,7 @@ impl World {
         self.watchdog.raise();
     }
 
-    /// Performs sleep:P1 alone.
+    /// Performs sleep:P1 alone: pushes a job without announcing it.
     pub(super) fn push_unannounced(&self, job: usize) {
         self.global.push(job);
     }
@@ -323,7 +324,7 @@ impl World {
         }
     }
 
-    /// Pushes own work, without sleep:P2.
+    /// Pushes a thread's own work, without sleep:P2.
     fn push_own(&self, me: usize, job: usize) {
         let other_asleep = self.asleep[1 - me].load(Ordering::Relaxed);
         self.deques[me].push(job);
@@ -412,8 +413,8 @@ impl World {
         }
     }
 
-    /// Puts a thread that has not searched to sleep; `timers` tells whether timers are pending. Returns whether the
-    /// thread is the poller.
+    /// Puts a thread that has not searched to sleep. `timers` tells whether timers are pending. Returns whether the
+    /// thread becomes the poller.
     pub(super) fn begin_sleep(&self, me: usize, timers: bool) -> bool {
         self.idle.begin_sleep(me, false, timers, KeepsNothing::in_a_model()) == Ok(true)
     }
@@ -494,7 +495,7 @@ impl World {
         }
     }
 
-    /// Mirrors `ThreadContext::keep_time`: fires due timers. The thread does not count as searching.
+    /// Mirrors `ThreadContext::keep_time`: fires due timers. Meanwhile the thread does not count as searching.
     fn keep_time(&self, me: usize) {
         if self.timer.swap(false, Ordering::AcqRel) {
             reach("fired a timer");
@@ -520,7 +521,7 @@ impl World {
         self.rest(me, poller);
     }
 
-    /// Mirrors the remainder of `ThreadContext::sleep`: the thread is on the sleepers' list.
+    /// Mirrors the remainder of `ThreadContext::sleep`, once the thread is on the sleepers' list.
     fn rest(&self, me: usize, poller: bool) {
         struct Asleep<'a>(&'a Unseen);
         impl Drop for Asleep<'_> {
@@ -557,7 +558,7 @@ impl World {
         }
     }
 
-    /// Mirrors `Scheduler::look_on`, without its clock: each round does all that a tick may do, and the watchdog rests
+    /// Mirrors `Scheduler::look_on`, without its clock. Each round does all that a tick may do, and the watchdog rests
     /// as soon as all permits are idle. It also plays the thread to which the watchdog would give a stuck thread's
     /// permit.
     pub(super) fn look_on(&self) {
@@ -582,7 +583,7 @@ impl World {
         }
     }
 
-    /// Runs one job, as the thread that took over the permit of a stuck one.
+    /// Runs one job, in place of the thread that would take over the permit of a stuck one.
     fn run_what_waits(&self) {
         let job = self.global.pop().or_else(|| self.deques.iter().find_map(Queue::pop));
         if let Some(job) = job {
@@ -595,7 +596,7 @@ impl World {
         }
     }
 
-    /// Performs watchdog:R1 and R2. Returns whether it has rested.
+    /// Performs watchdog:R1 and R2. Returns whether the watchdog has rested.
     pub(super) fn rest_watchdog(&self) -> bool {
         let rests = self.idle.rest_watchdog();
         if rests {
@@ -610,7 +611,7 @@ impl World {
 
     /// Mirrors `Scheduler::move_local`.
     pub(super) fn move_run_next(&self, thread: usize) {
-        // Pushes to the global queue, whichever thread holds the permit.
+        // Whichever thread holds the permit, the job goes to the global queue.
         let change = || match self.take_next(thread) {
             Some(job) => {
                 self.global.push(job);
@@ -641,11 +642,11 @@ impl World {
 pub(super) enum Begin {
     /// All look for work.
     Awake,
-    /// The first runs job 0, which waits; the others look for work.
+    /// The first runs job 0, and the others look for work.
     AtWork,
-    /// All are on the sleepers' list, and have not checked the queues again yet.
+    /// All are on the sleepers' list, but have not checked the queues again yet.
     Asleep,
-    /// The first is asleep as the poller, for a timer that has been cancelled since; the others look for work.
+    /// The first is asleep as the poller, for a timer that has since been cancelled. The others look for work.
     WasPoller,
 }
 

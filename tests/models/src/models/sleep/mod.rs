@@ -1,18 +1,18 @@
 //! Sleep and wake (`engine/permits/sleep.rs`): no work and no timer is left while all threads sleep.
 //!
 //! The driver repeats the steps of `engine/sched/find.rs` and `engine/host/mod.rs`. The stand-in queues tell whether
-//! they are empty by two plain atomic indices, read relaxed. The real ones read more strictly, so the models rely on
-//! the protocol's fences alone. Work that is left shows as a deadlock: jobs wait for each other, and threads end only
-//! after all jobs have run.
+//! they are empty by two plain atomic indices, which are read relaxed. The real queues read them more strictly, so the
+//! models rely on the protocol's fences alone. If work is left, loom reports a deadlock: jobs wait for each other, and
+//! threads end only after all jobs have run.
 //!
 //! The models have no time, and err on the safe side. A parked poller sleeps until it is woken, unless a timer is
-//! pending (it may be due); a timer is due as soon as it is set. In each round the watchdog (`Habits::watchdog`) does
-//! what it does after several ticks in production.
+//! pending (since it may be due). A timer is due as soon as it is set. In each round the watchdog (`Habits::watchdog`)
+//! does what it does over several ticks in production.
 //!
-//! Only two kinds of work may be queued while a thread sleeps that could help: own work, which is announced without a
-//! fence, and a process that has used up its time slice, which may be announced to no thread. Each guarantee for them
-//! has a model: the pusher runs the work, a fenced announcement (every `FAIR` steps, here before each step if
-//! `Habits::fair`) finds the sleeper, and so does the watchdog's announcement.
+//! Only two kinds of work may be queued while a thread sleeps that could help. One is own work, which is announced
+//! without a fence. The other is a process that has used up its time slice, of which possibly no thread is told. Each
+//! guarantee for them has a model. The pusher runs the work. A fenced announcement finds the sleeper; it is made every
+//! `FAIR` steps, and here before each step if `Habits::fair`. The watchdog's announcement finds the sleeper, too.
 //!
 //! Not covered: more than two threads with a permit; the pauses between searches; the real deque and queues.
 
@@ -49,7 +49,7 @@ fn a_push_from_outside() {
     });
 }
 
-/// Two jobs come from outside, and the first ends only after the other has run: one thread must not keep both.
+/// Two jobs come from outside, and the first ends only after the other has run. So one thread must not keep both.
 #[test]
 fn a_push_for_each_thread() {
     check(1, &["woke a sleeper", "moved a batch", "parked"], || {
@@ -61,7 +61,7 @@ fn a_push_for_each_thread() {
     });
 }
 
-/// Two jobs from outside are taken as a batch by a thread that has ended a step and does not search.
+/// Two jobs come from outside. A thread that has ended a step, and does not search, takes them as a batch.
 #[test]
 fn a_batch_after_a_step() {
     check(1, &["woke a sleeper", "moved a batch", "parked"], || {
@@ -73,8 +73,8 @@ fn a_batch_after_a_step() {
     });
 }
 
-/// A step leaves a job in its thread's deque, without the fence, while the other thread goes to sleep. The job runs,
-/// at the latest on the thread that pushed it.
+/// A step leaves a job in its thread's deque, without the fence, while the other thread goes to sleep. If no other
+/// thread runs the job, the thread that pushed it does.
 #[test]
 fn own_work_is_not_lost() {
     check(3, &["overlooked a sleeper", "woke a sleeper for own work", "stole", "parked"], || {
@@ -83,7 +83,7 @@ fn own_work_is_not_lost() {
     });
 }
 
-/// Like the test above, but the pusher's next step ends only after the other thread has run that job: the fenced
+/// Like the test above, but the pusher's next step ends only after the other thread has run that job. The fenced
 /// announcement before the step finds the sleeper.
 #[test]
 fn own_work_is_announced_before_a_long_step() {
@@ -93,7 +93,7 @@ fn own_work_is_announced_before_a_long_step() {
     });
 }
 
-/// Like the test above, without that announcement: the watchdog makes another one.
+/// Like the test above, without that announcement. The watchdog makes another one.
 #[test]
 fn own_work_behind_a_long_step() {
     check(deep(1, 2), &["overlooked a sleeper", "stole", "parked"], || {
@@ -102,8 +102,8 @@ fn own_work_behind_a_long_step() {
     });
 }
 
-/// At most one thread should be awake, but initially both are. The thread that has nothing to run goes to sleep, even
-/// if the other one has work, and the other one runs its own work.
+/// At most one thread should be awake, but initially both are. A thread that has nothing to run goes to sleep, even if
+/// the other one has work. The other thread runs its own work.
 #[test]
 fn work_is_not_lost_while_a_thread_is_held_back() {
     check(3, &["took from its own queues only", "parked"], || {
@@ -112,8 +112,8 @@ fn work_is_not_lost_while_a_thread_is_held_back() {
     });
 }
 
-/// Like the test above, but the jobs come from outside while both threads are going to sleep: the last one sees the
-/// jobs or is woken.
+/// Like the test above, but the jobs come from outside while both threads are going to sleep. The last thread awake
+/// sees the jobs, or is woken.
 #[test]
 fn work_from_outside_is_not_lost_while_a_thread_is_held_back() {
     check(deep(2, 3), &["took from its own queues only", "woke a sleeper", "parked"], || {
@@ -134,7 +134,7 @@ fn a_timer_is_not_lost_while_a_thread_is_held_back() {
     });
 }
 
-/// The only thread that is awake is in a step that ends only after another thread has run a queued job: the watchdog
+/// The only thread that is awake is in a step that ends only after another thread has run a queued job. So the watchdog
 /// ends the limit.
 #[test]
 fn work_behind_a_long_step_ends_the_limit() {
@@ -144,8 +144,8 @@ fn work_behind_a_long_step_ends_the_limit() {
     });
 }
 
-/// A process that has used up its time slice is not announced, while the other thread goes to sleep. The process runs,
-/// at the latest on the thread that pushed it.
+/// A process that has used up its time slice is not announced, while the other thread goes to sleep. If no other thread
+/// runs the process, the thread that pushed it does.
 #[test]
 fn a_used_slice_is_not_lost() {
     check(3, &["left a sleeper asleep", "parked"], || {
@@ -155,7 +155,7 @@ fn a_used_slice_is_not_lost() {
 }
 
 /// Like the test above, but the pusher's next step, from the run-next slot, ends only after another thread has run that
-/// process: the watchdog announces the process.
+/// process. The watchdog announces the process.
 #[test]
 fn a_used_slice_behind_a_long_step() {
     check(deep(1, 2), &["left a sleeper asleep", "parked"], || {
@@ -182,8 +182,8 @@ fn a_timer_for_two_threads() {
     });
 }
 
-/// A timer is set while the thread that was the poller is in a step that ends only after the timer has fired: the
-/// other thread, which goes to sleep, becomes the poller.
+/// A timer is set while the thread that was the poller is in a step that ends only after the timer has fired. The other
+/// thread, which goes to sleep, becomes the poller.
 #[test]
 fn a_timer_when_the_poller_is_in_a_long_step() {
     check(deep(1, 2), &["woke a sleeper", "fired a timer", "parked"], || {
@@ -195,7 +195,7 @@ fn a_timer_when_the_poller_is_in_a_long_step() {
     });
 }
 
-/// A job in the run-next slot of a thread whose step waits for it: the watchdog moves it.
+/// A step waits for the job in the run-next slot of its own thread. The watchdog moves the job.
 #[test]
 fn a_job_behind_a_long_step() {
     check(deep(1, 2), &["moved what was to run next", "woke a sleeper", "parked"], || {
@@ -204,8 +204,9 @@ fn a_job_behind_a_long_step() {
     });
 }
 
-/// Like the test above, with threads that are going to sleep and find the earlier push in their second check, while the
-/// watchdog begins to rest: it sees that a thread has left the list, or is woken (watchdog:G1).
+/// Like the test above, but the threads start on their way to sleep. In their second check they find a job that was
+/// pushed earlier. In the meantime the watchdog begins to rest. It sees that a thread has left the list, or is woken
+/// (watchdog:G1).
 #[test]
 fn a_job_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(1, &["moved what was to run next", "the watchdog rested", "woke the watchdog", "parked"], || {
@@ -219,7 +220,7 @@ fn a_job_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     });
 }
 
-/// A process that has used up its time slice is behind a long step of the only thread, while the watchdog begins to
+/// A process that has used up its time slice waits behind a long step of the only thread, while the watchdog begins to
 /// rest (watchdog:G1).
 #[test]
 fn a_used_slice_behind_a_long_step_while_the_watchdog_comes_to_rest() {
@@ -233,8 +234,8 @@ fn a_used_slice_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     });
 }
 
-/// Two jobs arrive from outside for the only thread, and the first ends only after the other has run, while the
-/// watchdog begins to rest (watchdog:G2, in sleep:P3 or in sleep:F3).
+/// Two jobs arrive from outside for the only thread, and the first ends only after the other has run. In the meantime
+/// the watchdog begins to rest (watchdog:G2, in sleep:P3 or in sleep:F3).
 #[test]
 fn a_push_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "woke a sleeper", "parked"], || {
@@ -251,7 +252,7 @@ fn a_push_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     });
 }
 
-/// Like the test above, with two threads that find the jobs in their second check: the last searcher announces the
+/// Like the test above, with two threads that find the jobs in their second check. The last searcher announces the
 /// remaining work.
 #[test]
 fn a_job_behind_two_long_steps_while_the_watchdog_comes_to_rest() {
@@ -265,8 +266,8 @@ fn a_job_behind_two_long_steps_while_the_watchdog_comes_to_rest() {
     });
 }
 
-/// A timer is set while the only thread is in a step that ends only after the timer has fired, or wakes up for that
-/// step, and the watchdog begins to rest (watchdog:G3, or watchdog:G2 in sleep:F3).
+/// A timer is set while the only thread is in a step that ends only after the timer has fired, or is waking up for that
+/// step. In the meantime the watchdog begins to rest (watchdog:G3, or watchdog:G2 in sleep:F3).
 #[test]
 fn a_timer_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     check(2, &["took over", "the watchdog rested", "woke the watchdog", "parked"], || {
@@ -281,8 +282,8 @@ fn a_timer_behind_a_long_step_while_the_watchdog_comes_to_rest() {
     });
 }
 
-/// A job in the run-next slot of a thread whose step ends is moved during a check for quiescence: the host does not
-/// count as quiescent until that job has run.
+/// A step has left a job in its thread's run-next slot and ends. The job is moved during a check for quiescence. The
+/// host does not count as quiescent until that job has run.
 #[test]
 fn what_is_moved_is_not_at_rest() {
     check(3, &["moved what was to run next", "at rest"], || {
@@ -394,7 +395,7 @@ fn fault_moved_without_lock() {
     fault::with(MOVED_WITHOUT_LOCK, what_is_moved_is_not_at_rest);
 }
 
-/// A thread that left its own work to other threads would lose it, since its announcement may have missed them.
+/// A thread that leaves its own work to other threads may lose it, since its announcement may have missed them.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_own_work_left() {

@@ -1,6 +1,6 @@
-//! A process that is kept while it waits for control (`thread_cache`), and whose thread goes to sleep or is in a step
-//! that does not end. The process's token is in no queue, so an answer from another thread finds it held, and leaves
-//! the rest to the thread that keeps it.
+//! A process that a thread keeps while it waits for control (`thread_cache`). The thread goes to sleep, or is in a step
+//! that does not end. The process's token is in no queue, so an answer from another thread finds the token held, and
+//! leaves the rest to the thread that keeps it.
 //!
 //! The tokens, the slot with its control lane, and the counts of sleepers are production code. The driver repeats the
 //! steps of `find.rs`, `spare.rs`, `context/keep.rs` and `recall.rs`, for one thread with a permit.
@@ -38,7 +38,7 @@ struct World {
     local: LocalTokens,
     own: Queue,
     global: Queue,
-    /// The token of the process while it is queued. The queues hold the job number 0 in its place.
+    /// The token of the process while it is queued. In its place the queues hold the job number 0.
     queued: Mutex<Option<Token>>,
     parked: Flag,
     ran: Flag,
@@ -210,8 +210,8 @@ impl World {
     }
 }
 
-/// A waiting process is answered from outside while its thread goes to sleep and the watchdog takes the thread's
-/// tokens.
+/// A waiting process is answered from outside. At the same time its thread goes to sleep, and the watchdog takes the
+/// thread's tokens.
 fn answered_while_its_thread_goes_to_sleep() {
     let places = ["queued by its answer", "found its answer", "parked its token", "moved it", "gave up", "slept"];
     check(deep(2, 3), Box::leak(Box::new(places)), || {
@@ -225,7 +225,7 @@ fn answered_while_its_thread_goes_to_sleep() {
 }
 
 /// A thread keeps a waiting process during a step that ends only after that process has run. The process is answered
-/// from outside: the watchdog moves it, and another thread, here the watchdog's, gets the permit and runs it.
+/// from outside, and the watchdog moves it. Then another thread, here the watchdog's, gets the permit and runs it.
 fn answered_behind_a_long_step() {
     check(deep(2, 3), &["queued by its answer", "moved it"], || {
         let (world, answer) = World::new();
@@ -253,7 +253,7 @@ fn an_awaiting_process_is_answered_behind_a_long_step() {
     answered_behind_a_long_step();
 }
 
-/// The watchdog may give up late: the process that the thread could not evict meanwhile is then in no queue.
+/// The watchdog may give up late. A process that the thread could not evict in the meantime is then in no queue.
 #[test]
 #[should_panic = "deadlock"]
 fn fault_sleeps_unshared() {

@@ -14,21 +14,21 @@ use crate::plan::{Outcome, Plan};
 #[rtype(result = "()")]
 struct Know(Peers<Account>);
 
-/// Orders the source of a transfer to give 1 to this account.
+/// Orders the source of a transfer to give 1 to the account in this message.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Transfer {
     to: usize,
 }
 
-/// Asks the destination to take 1.
+/// Asks the destination of a transfer to take 1.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Take {
     from: usize,
 }
 
-/// Tells the source that the destination has taken it.
+/// Tells the source that the destination has taken the money.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Taken;

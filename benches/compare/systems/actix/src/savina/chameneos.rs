@@ -15,7 +15,7 @@ use crate::plan::{Outcome, Plan};
 #[rtype(result = "()")]
 struct Know(Peers<Creature>);
 
-/// A creature that wants to meet another one, or one that the receiver is to meet.
+/// A creature that wants to meet another one. From the mall, the creature that the receiver is to meet.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Meet {
@@ -128,7 +128,7 @@ impl Handler<Closed> for Creature {
     }
 }
 
-/// Runs all actors on one arbiter: every meeting goes through the mall, so a second thread would only be woken and wait
+/// Runs all actors on one arbiter. Every meeting goes through the mall, so a second thread would only be woken and wait
 /// again.
 pub fn chameneos(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {

@@ -23,7 +23,7 @@ struct Request {
     request: kernel::Request,
 }
 
-/// The current value, or the one before the write.
+/// The answer to a request: the current value, or the one before the write.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Answer(Option<u64>);
@@ -96,7 +96,7 @@ impl Handler<Answer> for Client {
     }
 }
 
-/// Runs all actors on one arbiter, since an answer from another arbiter costs more than a second thread gains.
+/// Runs all actors on one arbiter. An answer from another arbiter would cost more than a second thread gains.
 pub fn dictionary(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {
         let (finish, finished) = finish();

@@ -81,7 +81,7 @@ impl Handler<Sated> for Table {
 
 struct Philosopher {
     index: usize,
-    /// Meals still to be eaten.
+    /// Number of meals that are still to be eaten.
     left: u64,
     meals: u64,
     table: Addr<Table>,
@@ -129,7 +129,7 @@ impl Handler<Refused> for Philosopher {
     }
 }
 
-/// Runs all actors on one arbiter: every meal goes through the table, so a second thread would only be woken and wait
+/// Runs all actors on one arbiter. Every meal goes through the table, so a second thread would only be woken and wait
 /// again.
 pub fn philosophers(plan: &Plan) -> Outcome {
     in_system(plan.workers, async |_| {

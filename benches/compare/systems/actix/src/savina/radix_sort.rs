@@ -16,7 +16,7 @@ struct Number(u16);
 struct Sorter {
     bit: u32,
     missing: u64,
-    /// Numbers with the bit set, which are passed on after all others.
+    /// Numbers that have the bit set. They are passed on after all others.
     held: Vec<Number>,
     next: Recipient<Number>,
 }

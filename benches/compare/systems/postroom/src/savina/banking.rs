@@ -6,8 +6,8 @@ use crate::{BATCH, finish::Finish};
 use postroom::prelude::*;
 use std::time::Instant;
 
-/// An account. A deposit and its answer are two messages, as in the programs of all other systems: if accounts awaited
-/// the answers, two of them could wait for each other.
+/// An account. A deposit and its answer are two messages, as in the programs of all other systems. If accounts awaited
+/// the answers, two accounts could wait for each other.
 #[process]
 struct Account {
     balance: i64,

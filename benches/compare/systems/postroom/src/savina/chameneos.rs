@@ -24,7 +24,7 @@ impl Creature {
         self.mall.arrive(ctx.address(), self.colour).send().expect("the mall lives");
     }
 
-    /// Meets another creature, which has arrived while this one waited.
+    /// Meets another creature, which has arrived while this one was waiting.
     #[message]
     fn meet(&mut self, ctx: &mut Context<Self>, other: Address<Creature>, colour: Colour) {
         let blend = self.colour.complement(colour);

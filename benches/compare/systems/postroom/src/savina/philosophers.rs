@@ -1,4 +1,4 @@
-//! Philosophers that ask one arbiter for two forks until they get them.
+//! Philosophers who ask one arbiter for two forks until they get them.
 
 use crate::plan::{Outcome, Plan};
 use crate::{finish::Finish, share};
@@ -26,7 +26,7 @@ impl Philosopher {
         self.arbiter.hungry(ctx.address(), self.seat).send().expect("the arbiter lives");
     }
 
-    /// Asks again, since a neighbour is eating.
+    /// Asks the arbiter again, since a neighbour is eating.
     #[message]
     fn denied(&mut self, ctx: &mut Context<Self>) {
         self.arbiter.hungry(ctx.address(), self.seat).send().expect("the arbiter lives");
@@ -43,7 +43,7 @@ impl Philosopher {
 
 #[process]
 struct Arbiter {
-    /// Whether each fork is in use. The fork of a seat is its right one.
+    /// Whether each fork is in use. The fork with the number of a seat is on the right of that seat.
     forks: Vec<bool>,
     philosophers: usize,
     meals: u64,

@@ -6,7 +6,7 @@ use crate::{BATCH, finish::Finish};
 use postroom::prelude::*;
 use std::time::Instant;
 
-/// A process that passes on numbers without its bit at once, and those with it when all have arrived.
+/// A process that passes on numbers without its bit at once. It passes on numbers with its bit once all have arrived.
 #[process]
 struct Sorter {
     bit: u16,
@@ -37,7 +37,7 @@ impl Sorter {
         }
     }
 
-    /// Sends the retained numbers from index `from` on, in batches.
+    /// Sends the numbers that were held back, from index `from` on, in batches.
     #[message]
     fn release(&mut self, ctx: &mut Context<Self>, from: usize) {
         let until = self.held.len().min(from + BATCH as usize);

@@ -14,15 +14,15 @@ struct Account;
 
 enum Entry {
     Know(Peers<Entry>),
-    /// Orders the source of a transfer to give 1 to this account.
+    /// Orders the source of a transfer to give 1 to the account in this message.
     Transfer {
         to: usize,
     },
-    /// Asks the destination to take 1.
+    /// Asks the destination of a transfer to take 1.
     Take {
         from: usize,
     },
-    /// Tells the source that the destination has taken it.
+    /// Tells the source that the destination has taken the money.
     Taken,
     GetBalance(RpcReplyPort<i64>),
 }
@@ -69,7 +69,7 @@ struct Teller;
 enum Errand {
     Know(Peers<Entry>),
     Begin,
-    /// The report that a transfer is done.
+    /// Reports that a transfer is done.
     Done,
 }
 

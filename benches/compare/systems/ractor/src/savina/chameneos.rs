@@ -11,7 +11,7 @@ use super::super::{Peers, nobody, send, start};
 use crate::kernel::Colour;
 use crate::plan::{Outcome, Plan};
 
-/// A creature that wants to meet another one, or one that the receiver is to meet.
+/// A creature that wants to meet another one. From the mall, the creature that the receiver is to meet.
 struct Meet {
     creature: usize,
     colour: Colour,

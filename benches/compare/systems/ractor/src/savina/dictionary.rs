@@ -54,7 +54,7 @@ struct Client;
 
 enum Say {
     Begin,
-    /// The current value, or the one before the write.
+    /// The answer to a request: the current value, or the one before the write.
     Answer(Option<u64>),
 }
 

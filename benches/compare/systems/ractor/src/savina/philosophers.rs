@@ -75,7 +75,7 @@ enum Course {
 
 struct PhilosopherState {
     index: usize,
-    /// Meals still to be eaten.
+    /// Number of meals that are still to be eaten.
     left: u64,
     meals: u64,
     table: ActorRef<Demand>,

@@ -17,7 +17,7 @@ struct Sorter;
 struct SorterState {
     bit: u32,
     missing: u64,
-    /// Numbers with the bit set, which are passed on after all others.
+    /// Numbers that have the bit set. They are passed on after all others.
     held: Vec<Number>,
     next: ActorRef<Number>,
 }
