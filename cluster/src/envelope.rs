@@ -250,7 +250,7 @@ codes! {
         Denied = 2,
         /// The snapshot follows.
         Info = 3,
-        /// For a start: too many starts of this peer are waiting already.
+        /// The answer to a start: too many starts that this peer requested are waiting already.
         Full = 4,
     }
 }

@@ -86,7 +86,7 @@ impl Subjects {
         format!("pr1.{}.i.{name}", self.cluster)
     }
 
-    /// Returns the subject on which the node `from` answers a probe of the node `to`.
+    /// Returns the subject on which the node `from` answers a probe that the node `to` has sent.
     pub fn probe_answer(&self, to: &str, token: &str, from: &str) -> String {
         format!("pr1.{}.p.{to}.{token}.{from}", self.cluster)
     }

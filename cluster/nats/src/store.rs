@@ -170,7 +170,7 @@ impl<'a> Preparing<'a> {
         last.map(Revision).ok_or_else(|| self.problem("INFO", Failure::NoAnswer))
     }
 
-    /// Returns the last revision. It is proved by writing a tombstone under a key that no entry has.
+    /// Returns the last revision, which it determines by writing a tombstone under a key that no entry has.
     async fn written(self) -> Result<Revision, Problem> {
         let own = self.shared.settings.node_name();
         let key = match self.bucket {

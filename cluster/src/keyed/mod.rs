@@ -55,7 +55,7 @@ pub struct KeyedStart {
     pub entry: String,
 }
 
-/// The answer to a question for a key.
+/// The answer to a question about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The number that [`KeyedProcesses::ask`] returned.

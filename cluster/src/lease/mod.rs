@@ -382,7 +382,7 @@ impl Lease {
         }
     }
 
-    /// Returns when the caller has to call [`handle_timeout`](Self::handle_timeout), and then
+    /// Returns the time at which the caller must call [`handle_timeout`](Self::handle_timeout), and then
     /// [`poll_request`](Self::poll_request). A time in the past means now.
     pub fn next_timeout(&self) -> Option<Moment> {
         if self.fence.is_some() {

@@ -129,8 +129,8 @@ impl Names {
         self.host.store(host, Ordering::Relaxed);
     }
 
-    /// Returns the shard of `name`. The choice depends on the last bytes of the name, in which names made from numbers
-    /// differ: a separate hash would increase the cost of a lookup by half.
+    /// Returns the shard of `name`, chosen by its last bytes, because numbered names differ there. A separate hash
+    /// would increase the cost of a lookup by half.
     fn shard(&self, name: &str) -> &RwLock<Shard> {
         /// The golden ratio, as a fraction of 2^64: spreads neighbours over the upper bits.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -163,7 +163,7 @@ impl GroupTable {
         })
     }
 
-    /// Makes `pid` a member with a single membership. Returns whether it was not a member.
+    /// Makes `pid` a member with a single membership. Returns true if it was not a member before.
     pub(crate) fn join_once(&'static self, key: &GroupKey, pid: Pid) -> Result<bool, GroupError> {
         self.enter(key, pid, |group, _| {
             let Some(member) = group.members.get_mut(&pid) else { return false };

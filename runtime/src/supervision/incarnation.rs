@@ -9,8 +9,8 @@ use crate::{ExitReason, NodeId, Package, Payload, Pid, slots::Slot};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The tag of notifications about children: their ends, the outcomes of starts on other nodes, and room on the way to
-/// other nodes. Timers have smaller tags.
+/// The tag of notifications about children: their exits, the outcomes of starts on other nodes, and new room on the way
+/// to other nodes. Timers have smaller tags.
 pub(super) const ENDED: u64 = u64::MAX;
 
 pub(super) struct ChildEnded {

@@ -422,7 +422,7 @@ impl LocalTokens {
             return None;
         }
         slot.permit.keep(None);
-        // This is the slot's only token: it was in the place.
+        // This is the slot's only token, which was stored in the place.
         Some(kept_out(ptr::from_ref(slot).cast_mut()))
     }
 

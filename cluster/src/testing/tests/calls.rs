@@ -1,4 +1,4 @@
-//! Calls to other nodes: their deadlines, and cycles of them.
+//! Calls to other nodes: deadlines, and cycles of calls.
 
 use super::*;
 

@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 pub(crate) struct Ending {
     /// The reason of the most recent request to cancel.
     pub(crate) requested: Option<ExitReason>,
-    /// Futures that wait for a request to end, and requests that no future has returned.
+    /// Futures that wait for a request to end, and requests that no future has yielded yet.
     waits: Vec<Arc<CancelWait>>,
     /// Each shielded future holds a clone: a cancellation must not cut the future short. Allocated on first use.
     shields: Option<Arc<()>>,

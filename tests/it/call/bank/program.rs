@@ -51,7 +51,7 @@ impl Transfer {
     }
 }
 
-/// The delay before a call is repeated for the first time, and the longest: it doubles.
+/// The delay before the first repetition of a call, and the maximum. It doubles with each repetition.
 const PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 

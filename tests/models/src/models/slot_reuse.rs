@@ -246,7 +246,7 @@ impl World {
         }
     }
 
-    /// Sends a message in an envelope, as packages are sent.
+    /// Sends a message in an envelope, in the way that packages are sent.
     fn post(&self, generation: u64, number: u32) {
         let (to, payload) = (self.pid(generation), Some(Payload::new(number)));
         let sent = self.slot.deliver(to, NodeKind::Message, None, payload, SendPolicy::Bounded);

@@ -83,7 +83,7 @@ impl Thread {
 pub(super) struct World {
     pub(super) idle: Idle,
     threads: [Thread; THREADS],
-    /// A cell for each permit, which only the thread with the permit accesses. If two threads had one permit, loom
+    /// A cell for each permit, which only the thread with the permit accesses. If two threads had the same permit, loom
     /// would report a race.
     permits: [OwnedCell<u32>; 2],
     global: Queue,
