@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use crate::measure::Cost;
 
-/// The placeholder for a reason that nobody has written yet.
+/// The placeholder for a reason that has not been written yet.
 const NO_REASON: &str = "(say why it is what it is)";
 
 /// An error of the file of recorded values.

@@ -118,7 +118,7 @@ impl Write for Limited {
     }
 }
 
-/// Runs a type's own code and contains its panic. So a panic costs only the message at hand, and not the messages that
+/// Runs a type's own code and contains its panic. So a panic costs only the current message, and not the messages that
 /// other processes wait for.
 pub(super) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Fault> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {

@@ -89,7 +89,7 @@ pub enum StoreError {
         key: String,
     },
     /// The store has no leader, or cannot be reached. Nothing was written.
-    #[error("the store cannot be reached, and has done nothing; try again, and check the broker if that goes on")]
+    #[error("the store cannot be reached, and has done nothing; try again, and check the broker if it persists")]
     Unavailable,
     /// There was no answer in time.
     #[error("the store did not answer; it may have written or not: read the key again")]

@@ -244,7 +244,7 @@ impl Lanes {
         let mut current = self.control.load(Ordering::Relaxed);
         loop {
             if marks(current) & WOKEN != 0 {
-                // The word has not been taken since an earlier wake. Whoever takes it sees the effects of both wakes,
+                // The word has not been taken since an earlier wake. The thread that takes it sees the effects of both,
                 // because this exchange makes it read this word or a later one.
                 let seen = self.control.compare_exchange(current, current, Ordering::SeqCst, Ordering::Relaxed);
                 match seen {

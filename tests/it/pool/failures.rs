@@ -282,7 +282,7 @@ fn a_message_that_cannot_travel_to_a_member_fails_alone() {
     });
 }
 
-/// Catches: a process that was spawned by a start that then failed, and that goes on running, although nothing knows
+/// Catches: a process that was spawned by a start that then failed, and that keeps running, although nothing knows
 /// it.
 #[test]
 fn what_a_start_that_fails_has_spawned_is_killed() {
@@ -315,7 +315,7 @@ fn what_a_start_that_fails_has_spawned_is_killed() {
     });
 }
 
-/// Catches: a pool that goes on running although the supervised start that spawned it has failed.
+/// Catches: a pool that keeps running although the supervised start that spawned it has failed.
 #[test]
 fn the_pool_of_a_child_whose_start_fails_is_killed() {
     with_runtime(|runtime| {

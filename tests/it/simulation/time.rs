@@ -108,7 +108,7 @@ fn timers_that_fire_without_a_turn_are_a_livelock() {
     }
 }
 
-/// Catches: a bound whose count of timers goes on across turns, or across actions of the test.
+/// Catches: a bound whose count of timers continues across turns, or across actions of the test.
 #[test]
 fn timers_that_something_comes_of_are_no_livelock() {
     let tick = Duration::from_millis(1);

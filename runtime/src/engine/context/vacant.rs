@@ -88,7 +88,7 @@ mod tests {
             while events.next().is_some() {}
             if with_current(|context| context.is_some_and(|context| context.thread.local.has_vacant())) {
                 self.keeps.send(()).expect("the test waits");
-                self.go_on.recv().expect("the test goes on");
+                self.go_on.recv().expect("the test continues");
                 out.done();
                 return Ok(());
             }

@@ -92,7 +92,7 @@ fn a_snapshot_never_sees_more_than_there_were() {
 }
 
 /// Two visitors leave while the gate is closed. Each of them, and the thread that closed the gate, then checks whether
-/// the gate is closed with nobody inside. At least one of the three must find that it is.
+/// the gate is closed with no thread inside. At least one of the three must find that it is.
 fn last(own: [Option<usize>; VISITORS]) {
     let gate = keep(Gate::new(2));
     own.iter().for_each(|&own| assert!(gate.enter(own)));

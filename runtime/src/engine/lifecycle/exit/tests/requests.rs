@@ -29,7 +29,7 @@ impl Process for Stays {
     fn step(&mut self, _: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         let own = current_pid().expect("a process");
         self.0.send(own).expect("the test waits");
-        self.1.recv_timeout(FOR_EVER).expect("the test goes on");
+        self.1.recv_timeout(FOR_EVER).expect("the test continues");
         out.done();
         Ok(())
     }
@@ -281,7 +281,7 @@ struct Hears(Option<Receiver<()>>, Sender<u8>);
 impl Process for Hears {
     fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
         if let Some(go_on) = self.0.take() {
-            go_on.recv_timeout(FOR_EVER).expect("the test goes on");
+            go_on.recv_timeout(FOR_EVER).expect("the test continues");
         }
         while let Some(event) = events.next() {
             if let Event::Message(message) = event {
