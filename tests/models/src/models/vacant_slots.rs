@@ -287,10 +287,15 @@ fn a_request_is_answered_without_the_next_process() {
 /// A planted fault: the caller checks whether the process is alive before its push, but not after it.
 const LOOKS_BEFORE_THE_PUSH: Fault = Fault::Driver(2);
 
-/// Another thread calls the first process. It is notified of the failure before the second process takes a step.
 fn a_call_does_not_wait_for_the_next_process() {
+    no_caller_waits_for_the_next_process(|slot, pid| slot.call(pid, 10_u32, Caller::new(1)).is_err());
+}
+
+/// Another thread sends the message of a call to the first process. The caller is notified before the second process
+/// takes a step. `call` returns true if the message came back.
+fn no_caller_waits_for_the_next_process(call: fn(&'static Slot, Pid) -> bool) {
     let places = ["failed by who had its message", "withdrawn after its push", "came back", "in time"];
-    check(deep(4, 5), &places, || {
+    check(deep(4, 5), &places, move || {
         caller::forget();
         let world = World::new();
         let first = world.run(Token::claim_free(world.slot).expect("the slot is free"));
@@ -300,7 +305,7 @@ fn a_call_does_not_wait_for_the_next_process() {
                 let message = || node_pool::message(pid.generation(), 10_u32, Caller::new(1).into_word());
                 !world.slot.is_living(pid.generation()) || world.slot.follow(world.slot.push(message(), || 0)).is_err()
             } else {
-                world.slot.call(pid, 10_u32, Caller::new(1)).is_err()
+                call(world.slot, pid)
             };
             reach(if refused { "came back" } else { "sent" });
             refused
@@ -320,6 +325,14 @@ fn a_call_does_not_wait_for_the_next_process() {
 #[test]
 fn a_call_is_answered_without_the_next_process() {
     a_call_does_not_wait_for_the_next_process();
+}
+
+#[test]
+fn a_call_that_is_passed_on_is_answered_without_the_next_process() {
+    no_caller_waits_for_the_next_process(|slot, pid| {
+        let (caller, payload) = (Some(Caller::new(1)), Some(Payload::new(10_u32)));
+        slot.deliver(pid, NodeKind::Message, caller, payload, SendPolicy::Bounded).is_err()
+    });
 }
 
 /// The caller checks before its push but not after it, as if its message had no caller.
