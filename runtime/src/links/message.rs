@@ -18,7 +18,7 @@ pub(crate) trait LinkEndpoint: Resident {
     /// The caller holds the token of the slot, and no reference to its cold state.
     unsafe fn receive(&self, sent: SentLinkMessage) -> LinkEffect<ExitReason>;
 
-    /// Takes the message that a placeholder in the data lane represents.
+    /// Takes the envelope that a placeholder in the data lane represents.
     fn redeem(&'static self, generation: u64) -> Option<Envelope>;
 
     /// Returns the process's links and monitors.

@@ -70,15 +70,22 @@ impl StepInput {
             self.note_message(unsafe { &mut *message }, sequence);
             return Examined::Message(item);
         }
-        let Envelope { kind, generation: to, payload, .. } = match item.take() {
-            envelope if envelope.generation != generation => {
-                self.rare().stale.push(envelope);
-                return Examined::Nothing;
-            }
-            envelope => envelope,
-        };
-        if kind == NodeKind::Placeholder {
-            return self.redeem(to, sequence);
+        let mut envelope = item.take();
+        if envelope.generation != generation {
+            self.rare().stale.push(envelope);
+            return Examined::Nothing;
+        }
+        if envelope.kind == NodeKind::Placeholder {
+            let redeemed = self.endpoint.and_then(|endpoint| endpoint.redeem(generation));
+            let Some(redeemed) = redeemed else { return Examined::Nothing };
+            envelope = redeemed;
+        }
+        let Envelope { kind, word, payload, .. } = envelope;
+        if kind == NodeKind::Message {
+            let mut message = EnvelopeContent { word, payload };
+            self.note_message(&mut message, sequence);
+            self.redeemed = message;
+            return Examined::Redeemed;
         }
         self.taken.others += 1;
         match (kind, payload) {
@@ -94,16 +101,6 @@ impl StepInput {
         self.taken.messages += 1;
         self.record_message(sequence, message.payload.as_ref().map(Payload::name_of));
         self.show_message(message);
-    }
-
-    /// Takes the message that a placeholder stands for.
-    fn redeem(&mut self, to: u64, sequence: u64) -> Examined {
-        let redeemed = self.endpoint.and_then(|endpoint| endpoint.redeem(to));
-        let Some(Envelope { word, payload, .. }) = redeemed else { return Examined::Nothing };
-        let mut message = EnvelopeContent { word, payload };
-        self.note_message(&mut message, sequence);
-        self.redeemed = message;
-        Examined::Redeemed
     }
 
     /// Takes a request to stop.

@@ -316,7 +316,7 @@ impl GroupState {
         for watcher in &self.watchers {
             let Some(slot) = TABLE.slot(watcher.slot()) else { continue };
             // A watcher may have ended in the meantime.
-            let pushed = slot.push_message(*watcher, event(name.text().clone())).ok();
+            let pushed = slot.push_message(*watcher, event(name.text().clone())).ok().flatten();
             notices.0.extend(pushed.map(|pushed| (slot, pushed)));
         }
     }

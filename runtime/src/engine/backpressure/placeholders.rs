@@ -1,5 +1,5 @@
-//! Hard bounds: messages wait in a [second queue](super::state::BoundedQueue) under a lock, and the lane contains one
-//! placeholder for each.
+//! Hard bounds: what the data lane would contain waits in a [second queue](super::state::BoundedQueue) under a lock,
+//! and the lane contains one placeholder for each item of that queue.
 //!
 //! # Why a second queue
 //!
@@ -11,11 +11,13 @@
 //!
 //! # Why placeholders
 //!
-//! The lane still decides which thread runs the process, and the order of messages, stop requests and notices of ends.
-//! A placeholder is pushed under the lock of the queue, after its message. When it is taken, it represents the message
-//! that is then the oldest in the queue: when the oldest message is dropped, each of the others moves up by one
-//! placeholder. So there are as many placeholders in the lane as messages in the queue, and anything that a sender
-//! pushes into the lane after a message is handled after that message.
+//! The lane still decides which thread runs the process; the queue decides the order. A placeholder is pushed under the
+//! lock of the queue, after its item. When it is taken, it represents the item that is then the oldest in the queue:
+//! when a message is dropped, each item behind it moves up by one placeholder. So there are as many placeholders in the
+//! lane as items in the queue.
+//!
+//! Stop requests, notices of ends and messages that were accepted before wait in the queue as well. If they were in the
+//! lane itself, a message that was sent after one of them could move up past it.
 
 use super::congestion::{SendMode, Sender, mode, sender};
 use super::state::SIDES;
@@ -26,11 +28,11 @@ use crate::mailbox::bound::Overflow;
 use crate::mailbox::node::{Envelope, NodeBox, NodeKind};
 use crate::mailbox::node_pool;
 use crate::routing::router::package_of;
-use crate::slots::{Admission, RefusalReason, Slot};
+use crate::slots::{Admission, RefusalReason, SendPolicy, Slot};
 use std::ptr;
 
-/// Puts a message into the queue, and turns its node into the placeholder.
-pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
+/// Puts an item into the queue, and turns its node into the placeholder.
+pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox, policy: SendPolicy) -> Admission {
     let Some(side) = SIDES.get(slot.index()) else { return Admission::Accepted(node) };
     let envelope = node.take();
     let generation = envelope.generation;
@@ -45,11 +47,9 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
             let envelope = envelope.unwrap_or_else(|| unreachable!("taken out below, before a return"));
             return Admission::give_back(node, envelope, RefusalReason::Gone);
         };
-        if !queue.is_full() {
-            queue.envelopes.extend(envelope);
+        if policy == SendPolicy::Anyway || !queue.is_full() {
+            envelope.into_iter().for_each(|envelope| queue.push(envelope));
             node.put(Envelope { kind: NodeKind::Placeholder, generation, word: ptr::null_mut(), payload: None });
-            // Pushed under the lock, so that the sender's next item in the lane (a stop request, the notice of its end)
-            // is handled after this envelope, and not just after another one.
             let pushed = slot.push(node, || 0);
             drop(state);
             return Admission::Pushed(pushed);
@@ -66,8 +66,8 @@ pub(crate) fn admit(slot: &'static Slot, mut node: NodeBox) -> Admission {
         };
         let dropped = match overflow {
             Overflow::DropOldest => {
-                let oldest = queue.envelopes.pop_front();
-                queue.envelopes.extend(envelope.take());
+                let oldest = queue.take_oldest_message();
+                envelope.take().into_iter().for_each(|envelope| queue.push(envelope));
                 oldest
             }
             Overflow::DropNewest => envelope.take(),
@@ -105,13 +105,13 @@ fn waits_for_room(slot: &'static Slot, generation: u64) -> bool {
     }
 }
 
-/// Takes the message that a placeholder represents.
+/// Takes the item that a placeholder represents.
 pub(crate) fn redeem(slot: &'static Slot, generation: u64) -> Option<Envelope> {
     let mut state = SIDES.get(slot.index())?.lock();
     if state.generation != generation {
         return None;
     }
-    let envelope = state.queue.as_mut()?.envelopes.pop_front();
+    let envelope = state.queue.as_mut()?.pop();
     drop(state);
     if slot.is_congested() {
         suspend::resume_waiters(slot, false);

@@ -5,7 +5,7 @@ use crate::engine::host::Scheduler;
 use crate::env::clock::TimerKey;
 use crate::env::world::World;
 use crate::mailbox::bound::{Bound, Overflow};
-use crate::mailbox::node::{Envelope, distance};
+use crate::mailbox::node::{Envelope, NodeKind, distance};
 use crate::pid::{Pid, Resident};
 use crate::routing::TransportQueue;
 use crate::slots::Slot;
@@ -167,23 +167,48 @@ impl RoomWaiter {
     }
 }
 
-/// The messages of a mailbox with a hard bound. See [`placeholders`](super::placeholders).
+/// The queue of a mailbox with a hard bound. See [`placeholders`](super::placeholders).
 pub(crate) struct BoundedQueue {
     most: usize,
     pub(crate) overflow: Overflow,
-    pub(crate) envelopes: VecDeque<Envelope>,
+    envelopes: VecDeque<Envelope>,
+    /// How many of the envelopes are messages. The bound does not apply to the others.
+    messages: usize,
 }
 
 impl BoundedQueue {
     fn of(bound: Bound) -> Option<Self> {
         match bound {
-            Bound::Hard(most, overflow) => Some(Self { most, overflow, envelopes: VecDeque::new() }),
+            Bound::Hard(most, overflow) => Some(Self { most, overflow, envelopes: VecDeque::new(), messages: 0 }),
             Bound::Soft(_) | Bound::Unbounded => None,
         }
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.envelopes.len() >= self.most
+        self.messages >= self.most
+    }
+
+    pub(crate) fn push(&mut self, envelope: Envelope) {
+        self.messages += usize::from(envelope.kind == NodeKind::Message);
+        self.envelopes.push_back(envelope);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Envelope> {
+        self.take_at(0)
+    }
+
+    pub(crate) fn take_oldest_message(&mut self) -> Option<Envelope> {
+        self.take_at(self.envelopes.iter().position(|envelope| envelope.kind == NodeKind::Message)?)
+    }
+
+    fn take_at(&mut self, place: usize) -> Option<Envelope> {
+        let envelope = self.envelopes.remove(place)?;
+        self.messages -= usize::from(envelope.kind == NodeKind::Message);
+        Some(envelope)
+    }
+
+    pub(crate) fn into_envelopes(self) -> VecDeque<Envelope> {
+        self.envelopes
     }
 }
 

@@ -1,8 +1,8 @@
 //! Suspending and resuming processes.
 
 use super::state::{
-    Congestion, FullPlace, MailboxState, RoomSignal, RoomWaiter, SIDES, SuspendedAt, bound_of, is_over, side_of,
-    take_full_queue,
+    BoundedQueue, Congestion, FullPlace, MailboxState, RoomSignal, RoomWaiter, SIDES, SuspendedAt, bound_of, is_over,
+    side_of, take_full_queue,
 };
 use crate::deadlock::edges;
 use crate::engine::blocking::block_in_place::while_handed_off;
@@ -384,7 +384,7 @@ fn release(slot: &'static Slot, generation: u64, suspension: SuspendedAt) {
 }
 
 /// Performs backpressure:W8 when the process has ended. Resumes all waiters for room in its mailbox, and ends its own
-/// suspension. Returns the messages of its queue, which become dead letters.
+/// suspension. Returns the items of its queue; the messages become dead letters.
 pub(crate) fn end(slot: &'static Slot) -> VecDeque<Envelope> {
     let Some(side) = SIDES.get(slot.index()) else { return VecDeque::new() };
     if slot.is_suspended() {
@@ -392,7 +392,7 @@ pub(crate) fn end(slot: &'static Slot) -> VecDeque<Envelope> {
     }
     let state = std::mem::take(&mut *side.lock());
     state.waiting.into_iter().for_each(|waiting| _ = resume(waiting));
-    state.queue.map(|queue| queue.envelopes).unwrap_or_default()
+    state.queue.map(BoundedQueue::into_envelopes).unwrap_or_default()
 }
 
 impl Scheduler {

@@ -483,8 +483,7 @@ fn hand_on(token: &mut Token, guardian: &dyn Guardian, pid: Pid, reason: &ExitRe
     guardian.quiesce();
     loop {
         match token.lanes().pop_data() {
-            // A placeholder marks the place of a message in the queue. Inherited messages have no placeholder, and came
-            // first.
+            // A placeholder marks the place of an item in the queue.
             Some(Envelope { kind: NodeKind::Placeholder, .. }) => {
                 let envelope = queue.next();
                 envelope.into_iter().for_each(|envelope| transfer_unhandled(token, guardian, pid, envelope, reason));

@@ -12,7 +12,7 @@ use crate::mailbox::bound::Bound;
 use crate::mailbox::node::{Envelope, NodeBox};
 use crate::pid::Pid;
 use crate::recorder::session::Recorder;
-use crate::slots::{Admission, Schedule, Slot, SlotHost, TABLE, Token};
+use crate::slots::{Admission, Schedule, SendPolicy, Slot, SlotHost, TABLE, Token};
 use crate::sync::Arc;
 use crate::thread_cache;
 use crate::time::timers::TimerAction;
@@ -65,8 +65,14 @@ impl SlotHost for Scheduler {
         congestion::known(slot)
     }
 
-    fn admit(&self, slot: &'static Slot, node: NodeBox) -> Admission {
-        if slot.is_hard_bounded() { placeholders::admit(slot, node) } else { congestion::admit(slot, node) }
+    fn admit(&self, slot: &'static Slot, node: NodeBox, policy: SendPolicy) -> Admission {
+        if slot.is_hard_bounded() {
+            return placeholders::admit(slot, node, policy);
+        }
+        match policy {
+            SendPolicy::Bounded => congestion::admit(slot, node),
+            SendPolicy::Anyway => Admission::Accepted(node),
+        }
     }
 
     fn release_suspended(&self, slot: &'static Slot) {

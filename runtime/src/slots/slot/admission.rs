@@ -5,6 +5,14 @@ use crate::mailbox::node::{Envelope, MailNode, NodeBox};
 use crate::mailbox::node_pool;
 use std::ptr::NonNull;
 
+/// Whether the bound of the mailbox applies to an envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendPolicy {
+    Bounded,
+    /// The message was accepted before, or the envelope is not a message.
+    Anyway,
+}
+
 /// A refused send with its intact envelope. It is boxed where it is returned, so that the result of a send is one word.
 #[derive(Debug)]
 pub(crate) struct SendRefusal(pub(crate) Envelope, pub(crate) RefusalReason);

@@ -69,8 +69,7 @@ use std::task::Waker;
 use std::time::Duration;
 use words::{Deficit, Flags, LastPermit};
 
-pub(crate) use admission::{Admission, RefusalReason, SendRefusal};
-pub(crate) use send::SendPolicy;
+pub(crate) use admission::{Admission, RefusalReason, SendPolicy, SendRefusal};
 
 /// Runs the process of a slot: a host, the thread of a pinned process, or the owner of a stand-alone mailbox.
 pub(crate) trait Schedule: Sync {
@@ -113,8 +112,8 @@ pub(crate) trait SlotHost: Sink {
         0
     }
 
-    /// Decides about a message for a mailbox that may be too full.
-    fn admit(&self, _slot: &'static Slot, node: NodeBox) -> Admission {
+    /// Decides about an envelope for a mailbox that may be too full, or that has a hard bound.
+    fn admit(&self, _slot: &'static Slot, node: NodeBox, _policy: SendPolicy) -> Admission {
         Admission::Accepted(node)
     }
 
@@ -126,7 +125,7 @@ pub(crate) trait SlotHost: Sink {
         None
     }
 
-    /// Takes the message that a placeholder stands for. The placeholder belongs to the process of this generation.
+    /// Takes the envelope that a placeholder stands for. The placeholder belongs to the process of this generation.
     fn redeem(&self, _slot: &'static Slot, _generation: u64) -> Option<Envelope> {
         None
     }

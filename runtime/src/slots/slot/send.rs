@@ -1,7 +1,7 @@
 //! The path of a message into the data lane, including the check of the mailbox's bound if it has one. If the host of
 //! the process is recorded, so is the send.
 
-use super::admission::{Admission, Pushed, RefusalReason, SendRefusal};
+use super::admission::{Admission, Pushed, RefusalReason, SendPolicy, SendRefusal};
 use super::words::{CONGESTED, HARD_BOUND};
 use super::{Slot, Token};
 use crate::call::call_id::CallId;
@@ -17,14 +17,6 @@ use crate::recorder::kind::RecordKind;
 use crate::recorder::session::Recorder;
 use crate::sync::simulated::{self, Mishap, mishap};
 use std::ptr::{self, NonNull};
-
-/// Whether the bound of the mailbox applies to an envelope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SendPolicy {
-    Bounded,
-    /// The message was accepted before, or the envelope is not a message.
-    Anyway,
-}
 
 /// The record of a send. It is stamped before the push, because the message may be handled right after the push.
 #[derive(Clone, Copy)]
@@ -165,6 +157,7 @@ impl Slot {
     ) -> Result<(), Box<SendRefusal>> {
         match policy {
             SendPolicy::Bounded => self.queue(node, record),
+            SendPolicy::Anyway if self.is_hard_bounded() => self.queue_if_admitted(node, policy, record),
             SendPolicy::Anyway => self.queue_anyway(node, record),
         }
     }
@@ -174,14 +167,17 @@ impl Slot {
     /// length](Self::check_length) of the mailbox if required. Both may block or run user code.
     ///
     /// # Errors
-    /// Returns the message, if there is no such process here. If the process ends during the call, the push succeeds,
-    /// and may take the token of the vacant slot.
-    pub(crate) fn push_message<M: Send + 'static>(&'static self, to: Pid, message: M) -> Result<Pushed, M> {
+    /// Returns the message, if there is no such process here. If the process ends during the call, the push may
+    /// succeed, and may take the token of the vacant slot.
+    pub(crate) fn push_message<M: Send + 'static>(&'static self, to: Pid, message: M) -> Result<Option<Pushed>, M> {
         let Some(recorder) = self.gate(to) else { return Err(message) };
         let record = recorder.map(|recorder| SendRecord::begin(recorder, to));
         // The message gets no origin: looking one up would call a subscriber, which is user code.
         let node = on_behalf_of(None, || node_pool::message(to.generation(), message, ptr::null_mut()));
-        Ok(self.push_recorded(node, record.as_ref()))
+        if !self.is_hard_bounded() {
+            return Ok(Some(self.push_recorded(node, record.as_ref())));
+        }
+        self.push_if_admitted(node, SendPolicy::Anyway, record.as_ref()).map_err(|refusal| unpack(refusal.0).0)
     }
 
     /// Queues a node in the data lane, if the bound of the mailbox permits, and wakes the process if it is idle.
@@ -194,10 +190,10 @@ impl Slot {
         crate::sync::window::pass(crate::sync::window::Window::BeforeMessage);
         if simulated::is_here() && self.metadata.kind().is_some_and(|kind| mishap(Mishap::Full, kind.type_id).is_some())
         {
-            return simulated::while_full(|| self.queue_if_admitted(node, record));
+            return simulated::while_full(|| self.queue_if_admitted(node, SendPolicy::Bounded, record));
         }
         if self.flags.any(CONGESTED | HARD_BOUND) && self.must_ask() {
-            return self.queue_if_admitted(node, record);
+            return self.queue_if_admitted(node, SendPolicy::Bounded, record);
         }
         self.queue_anyway(node, record)
     }
@@ -210,19 +206,34 @@ impl Slot {
     }
 
     #[cold]
-    fn queue_if_admitted(&'static self, node: NodeBox, record: Option<&SendRecord>) -> Result<(), Box<SendRefusal>> {
+    fn queue_if_admitted(
+        &'static self,
+        node: NodeBox,
+        policy: SendPolicy,
+        record: Option<&SendRecord>,
+    ) -> Result<(), Box<SendRefusal>> {
         simulated::note_sent(self.index());
+        self.push_if_admitted(node, policy, record)?.map_or(Ok(()), |pushed| self.follow(pushed))
+    }
+
+    /// Pushes a node, if the bound of the mailbox permits. Returns `None` if the message needed no node of its own.
+    fn push_if_admitted(
+        &'static self,
+        node: NodeBox,
+        policy: SendPolicy,
+        record: Option<&SendRecord>,
+    ) -> Result<Option<Pushed>, Box<SendRefusal>> {
         let name = record.and_then(|_| node.name_of());
-        match self.owner().map(|owner| owner.host.admit(self, node)) {
-            Some(Admission::Accepted(node)) => self.queue_anyway(node, record),
+        match self.owner().map(|owner| owner.host.admit(self, node, policy)) {
+            Some(Admission::Accepted(node)) => Ok(Some(self.push_recorded(node, record))),
             Some(Admission::Pushed(pushed)) => {
                 if let Some(record) = record {
                     record.note(&pushed, name);
                 }
-                self.follow(pushed)
+                Ok(Some(pushed))
             }
             Some(Admission::Refused(envelope, why)) => Err(Box::new(SendRefusal(envelope, why))),
-            Some(Admission::Taken) | None => Ok(()),
+            Some(Admission::Taken) | None => Ok(None),
         }
     }
 

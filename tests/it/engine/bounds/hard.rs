@@ -2,7 +2,7 @@
 
 use postroom::error::SendFailure;
 use postroom::prelude::*;
-use postroom::{Bound, Overflow};
+use postroom::{Bound, GroupEvent, Overflow};
 use postroom_tests::{Latch, eventually, soon};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -110,6 +110,97 @@ fn a_broadcast_and_a_try_send_make_room_as_the_mailbox_says() {
         room.join(full.keeper).unwrap();
         (11..=20).for_each(|number| assert_eq!(room.broadcast(KeeperKeep { number }), 1));
         assert_eq!(full.ends(5), (vec![0, 17, 18, 19, 20], (1..=16).collect()));
+    });
+}
+
+/// Catches: a message for which an older one is dropped takes the older one's place in the mailbox, before the request.
+#[test]
+fn what_is_sent_after_a_stop_request_never_overtakes_it() {
+    soon(|| {
+        let full = Full::new(Overflow::DropOldest);
+        (1..=2).for_each(|number| full.keeper.keep(number).send().unwrap());
+        assert!(full.keeper.pid().stop());
+        (3..=8).for_each(|number| full.keeper.keep(number).send().unwrap());
+        let end = full.keeper.pid().join();
+        full.gate.open();
+        assert_eq!(end.wait(), ExitReason::Normal);
+        assert_eq!(*full.kept.lock().unwrap(), [0]);
+        eventually(|| full.dead.lock().unwrap().len() == 8);
+        let letters = full.runtime.statistics().dead_letters;
+        assert_eq!((letters.overflow, letters.ended), (4, 4));
+    });
+}
+
+/// A process that reports what it hears, in order, and blocks in its first message.
+#[process]
+struct Hears {
+    heard: Vec<&'static str>,
+    inside: Latch,
+    gate: Latch,
+}
+
+#[process]
+impl Hears {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn watch(&mut self, other: Pid) {
+        other.monitor().unwrap();
+    }
+
+    #[message]
+    fn block(&mut self) {
+        self.inside.open();
+        self.gate.wait();
+    }
+
+    #[message]
+    fn hear(&mut self, word: &'static str) {
+        self.heard.push(word);
+    }
+
+    #[message]
+    fn heard(&self) -> Vec<&'static str> {
+        self.heard.clone()
+    }
+
+    #[message(GroupEvent)]
+    fn changed(&mut self, _event: GroupEvent) {
+        self.heard.push("joined");
+    }
+
+    #[signal]
+    fn down(&mut self, _down: Down) {
+        self.heard.push("down");
+    }
+}
+
+/// Catches: as above, of notices of ends and of events of groups, which arrive however full the mailbox is.
+#[test]
+fn what_is_sent_after_a_notice_or_an_event_never_overtakes_it() {
+    soon(|| {
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        let (inside, gate) = (Latch::new(), Latch::new());
+        let hears = Hears { heard: Vec::new(), inside: inside.clone(), gate: gate.clone() };
+        let hears = runtime.spawn(hears).mailbox(Bound::Hard(2, Overflow::DropOldest)).serve().unwrap();
+        let waiting = || hears.pid().info().unwrap().mailbox;
+        let (watched, room) = (Full::new(Overflow::Refuse), runtime.group("room"));
+        hears.watch(watched.keeper.pid()).wait().unwrap();
+        room.subscribe(hears).unwrap();
+        hears.block().send().unwrap();
+        inside.wait();
+
+        ["dropped", "dropped too", "before"].map(|word| hears.hear(word).send().unwrap());
+        watched.gate.open();
+        assert!(watched.keeper.pid().kill());
+        eventually(|| waiting() == 3);
+        ["between", "between too"].map(|word| hears.hear(word).send().unwrap());
+        room.join(hears).unwrap();
+        hears.hear("after").send().unwrap();
+        gate.open();
+        eventually(|| waiting() == 0);
+        assert_eq!(hears.heard().wait().unwrap(), ["down", "between too", "joined", "after"]);
     });
 }
 
