@@ -110,6 +110,8 @@ pub(crate) fn wait_at(
     ticket: CallId,
     blocks: bool,
 ) -> Result<CallWait, Cycle> {
+    #[cfg(all(test, not(loom)))]
+    crate::sync::window::pass(crate::sync::window::Window::BeforeWait);
     let waiting = CallWait(edge, ticket.number());
     match publish(&LocalProcesses, &SECOND_LOOK, from, edge, Wait { on, what: What::Call(ticket, method), blocks }) {
         None => Ok(waiting),
@@ -178,8 +180,17 @@ pub(crate) fn has_edge(slot: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::actor::send::call::Call;
     use crate::deadlock::wait_graph::leads_back;
+    use crate::engine::context::thread::current_pid;
+    use crate::manual::{Events, Process, StepOutput};
+    use crate::process::fixtures::OnMessage;
     use crate::routing::router::this_node;
+    use crate::sync::window::{Window, do_in};
+    use crate::{Package, ProcessError};
+    use std::convert::Infallible;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
 
     /// Returns true if the process is suspended. Returns false if a call that closed a cycle has lifted the suspension.
     fn is_suspended(from: Pid) -> bool {
@@ -227,14 +238,69 @@ mod tests {
         withdraw(to);
     }
 
+    /// A call whose message has been taken closes a cycle: the process that it has reached calls back before the first
+    /// caller has published its wait.
+    ///
+    /// Catches: the other call fails in its place, but its caller is not told, and waits for its time limit.
+    #[test]
+    fn the_caller_of_a_call_that_fails_in_place_of_another_is_told() {
+        let runtime = crate::Runtime::builder().workers(2).build().expect("two workers");
+        let ((tell, told), (begin, begun), (release, released)) = (channel(), channel(), channel());
+        // Calls the process whose PID it gets. Its other message is that process's call, which is withdrawn.
+        let first = OnMessage(move |package: Package| {
+            let Ok(second) = package.take::<Pid>() else { return };
+            let (own, release) = (current_pid().expect("a process"), release.clone());
+            do_in(Window::BeforeWait, move || {
+                release.send(()).expect("the other process waits");
+                while waits_for(second).map(|(on, _)| on) != Some(own) {
+                    std::thread::yield_now();
+                }
+            });
+            tell.send(call(second)).expect("the test waits");
+        });
+        let first = runtime.spawn_process(first).start().expect("it starts");
+        let second = Second { first, begin, released };
+        let second = runtime.spawn_process(second).start().expect("it starts");
+        runtime.send(second, 0_u8).expect("it lives");
+        begun.recv().expect("it begins");
+        runtime.send(first, second).expect("it lives");
+        assert_eq!(told.recv(), Ok(Ok(1)), "the call back has failed with the cycle");
+    }
+
+    fn call(to: Pid) -> Result<u8, CallError> {
+        Call::<u8, u8>::new(to, "call", 0).timeout(Duration::from_secs(60)).wait()
+    }
+
+    /// Takes a message and waits, which occupies a worker. Then takes a call as generated code does (its message can no
+    /// longer be withdrawn), calls another process, and answers 1 if that closes a cycle.
+    struct Second {
+        first: Pid,
+        begin: Sender<()>,
+        released: Receiver<()>,
+    }
+
+    impl Process for Second {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+            let input = events.input_mut().expect("it runs");
+            while let Some((_, caller)) = input.mail().and_then(|mut mail| mail.open::<u8>()) {
+                let Some(caller) = caller else {
+                    self.begin.send(()).expect("the test waits");
+                    self.released.recv().expect("the other process is in the window");
+                    continue;
+                };
+                assert!(caller.take());
+                let is_cycle = matches!(call(self.first), Err(CallError::Cycle(_)));
+                caller.answer_with(Ok::<_, Infallible>(u8::from(is_cycle)));
+            }
+            out.idle();
+            Ok(())
+        }
+    }
+
     struct Idle;
 
-    impl crate::manual::Process for Idle {
-        fn step(
-            &mut self,
-            events: &mut crate::manual::Events<'_>,
-            out: &mut crate::manual::StepOutput<'_>,
-        ) -> Result<(), crate::ProcessError> {
+    impl Process for Idle {
+        fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
             while events.next().is_some() {}
             out.idle();
             Ok(())

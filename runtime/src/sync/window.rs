@@ -12,6 +12,8 @@ pub(crate) enum Window {
     BeforeMessage,
     /// A caller has pushed its message, but has not yet checked whether the process is still alive.
     BeforeLook,
+    /// A process has sent the message of a call, but has not yet published that it waits.
+    BeforeWait,
     /// A requester has found the process alive, but has not yet pushed its request.
     BeforeRequest,
     /// A token has been parked, but its holder has not yet checked the control lane again.
