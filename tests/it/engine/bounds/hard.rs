@@ -191,11 +191,11 @@ fn what_is_sent_after_a_notice_or_an_event_never_overtakes_it() {
         hears.block().send().unwrap();
         inside.wait();
 
-        ["dropped", "dropped too", "before"].map(|word| hears.hear(word).send().unwrap());
+        ["dropped", "dropped too", "before"].iter().for_each(|word| hears.hear(word).send().unwrap());
         watched.gate.open();
         assert!(watched.keeper.pid().kill());
         eventually(|| waiting() == 3);
-        ["between", "between too"].map(|word| hears.hear(word).send().unwrap());
+        ["between", "between too"].iter().for_each(|word| hears.hear(word).send().unwrap());
         room.join(hears).unwrap();
         hears.hear("after").send().unwrap();
         gate.open();
