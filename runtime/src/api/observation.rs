@@ -131,7 +131,8 @@ impl Host {
     }
 
     /// Returns how long the handling of some messages took, and asks each thread to time one more: the first message of
-    /// the next process that it runs. If there are several callers, each gets a part of the measurements.
+    /// the next process that it runs. A thread that goes to sleep before that forgets the request. If there are several
+    /// callers, each gets a part of the measurements.
     pub fn time_steps(self) -> Vec<TimedStep> {
         let host = self.scheduler();
         let timed = std::iter::from_fn(|| host.timed.pop()).collect();
