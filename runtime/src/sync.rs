@@ -18,15 +18,13 @@ pub(crate) use barrier::{
 };
 #[cfg(feature = "chaos")]
 pub(crate) use chaos::{AtomicPtr, fence};
-#[cfg(feature = "test")]
-pub(crate) use std::sync::Weak;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(not(feature = "chaos"))]
 pub(crate) use std::sync::atomic::{AtomicPtr, fence};
 pub(crate) use std::sync::mpsc::{SyncSender, sync_channel};
 pub(crate) use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    TryLockError,
+    TryLockError, Weak,
 };
 pub(crate) use std::thread::{JoinHandle, Thread as ThreadHandle, current as current_thread, yield_now};
 

@@ -1,34 +1,66 @@
 //! Timers of code without a host: calls awaited outside of processes.
 //!
-//! One thread serves the program. It is started for the first timer, and ends when there are no more timers.
+//! One thread serves the program. It is started for the first timer, and ends when it finds that there are no more. It
+//! is woken only to wait for less long than it would, never because a timer was cancelled: most timers limit calls, and
+//! most calls are answered long before. The limits of calls first lie on [lists](super::limits).
 //! [Notifiers](crate::util::notifiers) perform the due actions: an action may wake a task of another executor, or clone
 //! and drop a user's message, and that must not delay other timers. Messages for one receiver still arrive in the order
 //! in which they were due: each waits until the previous one has been sent.
 
+use super::limits::TimeLimits;
 use super::timers::{Due, TimerAction, Timers};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
 use crate::env::world::World;
-use crate::sync::{Condvar, Mutex, OnceLock, ThreadKind, lock, spawn_thread, wait, wait_for};
+use crate::sync::{Condvar, Mutex, MutexGuard, OnceLock, ThreadKind, Weak, lock, spawn_thread, wait_for};
 use crate::util::notifiers::{Job, notify};
 use crate::util::panics::{Site, contain};
+use crate::util::thread_bound::this_thread;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// The time between two sweeps of the limits.
+const SWEEP: Duration = Duration::from_millis(8);
+
+/// How long the thread waits before it checks again whether there are timers.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Something that waits no longer than a limit. On the timekeeper's thread, it runs no user code: not in these two
+/// methods, nor when it is dropped after it has stopped waiting.
+pub(crate) trait LimitedWait: Send + Sync {
+    fn is_waiting(&self) -> bool;
+
+    /// Sets the timer that ends the wait at `limit`. Called once at most.
+    fn set_timer(&self, this: Weak<dyn LimitedWait>, limit: Moment);
+
+    /// Ends the wait. A notifier calls this, since it may run user code.
+    fn expire(&self);
+}
 
 pub(crate) struct Timekeeper {
     /// Timers whose actions hand what is due to a notifier.
     timers: Timers,
+    limits: TimeLimits<(Moment, Weak<dyn LimitedWait>)>,
     lines: Lines,
-    /// Whether the thread runs. Checked together with the timers, under this lock: by threads that set a timer, and by
-    /// the thread itself before it ends.
-    running: Mutex<bool>,
+    /// Checked together with the timers, under this lock: by threads that set a timer, and by the thread itself before
+    /// it ends.
+    state: Mutex<TimekeeperState>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct TimekeeperState {
+    runs: bool,
+    /// Whether there may be limits to sweep.
+    must_sweep: bool,
 }
 
 pub(crate) fn timekeeper() -> &'static Timekeeper {
     static TIMEKEEPER: World<OnceLock<Timekeeper>> = World::new(OnceLock::new());
     let new = || Timekeeper {
         timers: Timers::new(0),
+        limits: TimeLimits::new(),
         lines: Lines::default(),
-        running: Mutex::new(false),
+        state: Mutex::default(),
         changed: Condvar::new(),
     };
     TIMEKEEPER.get_or_init(new)
@@ -44,14 +76,14 @@ impl TimeKeeper for Timekeeper {
     }
 
     fn forget(&'static self, key: TimerKey) -> bool {
-        let was_pending = self.timers.cancel(key);
-        self.tell();
-        was_pending
+        self.timers.cancel(key)
     }
 
     fn reset(&'static self, key: TimerKey, due: Moment) -> bool {
-        let (was_pending, _first) = self.timers.reset(key, due);
-        self.tell();
+        let (was_pending, first) = self.timers.reset(key, due);
+        if first {
+            self.wake();
+        }
         was_pending
     }
 
@@ -64,50 +96,89 @@ impl Timekeeper {
     /// Sets a timer that calls `dispatch` at `due`, on the timekeeper's thread. Returns `None` if there are too many
     /// timers, or if that thread cannot be started.
     fn set(&'static self, due: Moment, dispatch: impl FnOnce() + Send + 'static) -> Option<TimerKey> {
-        let (key, _first) = self.timers.set(None, due, TimerAction::Run(Box::new(dispatch)))?;
-        let mut running = lock(&self.running);
-        if !*running {
-            *running = spawn_thread(ThreadKind::Timekeeper, "postroom-time".to_string(), || self.run()).is_ok();
-        }
-        let kept = *running;
-        drop(running);
-        self.changed.notify_all();
+        let (key, first) = self.timers.set(None, due, TimerAction::Run(Box::new(dispatch)))?;
+        let kept = if first { self.wake() } else { self.start().runs };
         if !kept {
             self.timers.cancel(key);
         }
         kept.then_some(key)
     }
 
+    /// Limits how long `waiting` waits, at less cost than a timer if it soon waits no more. Returns false, and does
+    /// nothing, if the limit is too near for that.
+    pub(crate) fn limit(&'static self, now: Moment, limit: Moment, waiting: Weak<dyn LimitedWait>) -> bool {
+        if limit.since(now) < 3 * SWEEP {
+            return false;
+        }
+        if self.limits.add(this_thread(), (limit, waiting)) {
+            self.start().must_sweep = true;
+            if !self.wake() {
+                // The next limit tries again to start the thread.
+                self.sweep();
+            }
+        }
+        true
+    }
+
+    /// Starts the thread, unless it runs.
+    fn start(&'static self) -> MutexGuard<'static, TimekeeperState> {
+        let mut state = lock(&self.state);
+        if !state.runs {
+            state.runs = spawn_thread(ThreadKind::Timekeeper, "postroom-time".to_string(), || self.run()).is_ok();
+        }
+        state
+    }
+
     /// Wakes the thread. Takes the lock, so that the notification cannot fall between the thread's check and its wait.
-    fn tell(&self) {
-        let _running = lock(&self.running);
+    /// Returns whether the thread runs.
+    fn wake(&'static self) -> bool {
+        let state = self.start();
         self.changed.notify_all();
+        state.runs
+    }
+
+    /// Sets timers for the limits of what still waits. Returns whether there must be another sweep.
+    fn sweep(&'static self) -> bool {
+        self.limits.sweep(|(limit, waiting)| {
+            if let Some(found) = waiting.upgrade().filter(|waiting| waiting.is_waiting()) {
+                found.set_timer(waiting, limit);
+            }
+        })
     }
 
     fn run(&'static self) {
-        let mut running = lock(&self.running);
+        let mut state = lock(&self.state);
+        // The time of the last sweep, or since when there may be limits to sweep.
+        let mut since = None;
         loop {
             let now = Moment::now();
+            since = state.must_sweep.then(|| since.unwrap_or(now));
+            if since.is_some_and(|since| now.since(since) >= SWEEP) {
+                state.must_sweep = false;
+                drop(state);
+                let again = self.sweep();
+                since = Some(now);
+                state = lock(&self.state);
+                state.must_sweep |= again;
+                continue;
+            }
             match self.timers.due(now) {
                 Due::Fire(dispatch, _) => {
-                    drop(running);
+                    drop(state);
                     dispatch.perform();
-                    running = lock(&self.running);
+                    state = lock(&self.state);
                     continue;
                 }
                 Due::Sought | Due::Taken => continue,
                 Due::Nothing => {}
             }
             self.timers.raise();
-            if self.timers.len() == 0 {
-                *running = false;
+            if self.timers.len() == 0 && !state.must_sweep {
+                state.runs = false;
                 return;
             }
-            let next = self.timers.next();
-            running = match next {
-                Moment::NEVER => wait(&self.changed, running),
-                next => wait_for(&self.changed, running, next.since(now)),
-            };
+            let most = if state.must_sweep { SWEEP } else { PATIENCE };
+            state = wait_for(&self.changed, state, self.timers.next().since(now).min(most));
         }
     }
 }
@@ -149,7 +220,6 @@ mod tests {
     use super::*;
     use crate::sync::Arc;
     use std::sync::mpsc::channel;
-    use std::time::Duration;
 
     /// Catches: an action that blocks, such as the waker of a task outside, and thereby delays all other timers of code
     /// without a host.

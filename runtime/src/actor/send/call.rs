@@ -1,6 +1,6 @@
 //! The caller's side of a call.
 
-use crate::actor::tasks::time_source::{OwnedTimer, now_for, time_keeper, timeout_outside};
+use crate::actor::tasks::time_source::{OwnedTimer, now_and_timeout_outside, now_for, time_keeper};
 use crate::actor::tasks::{CommandResult, OutsideCall, WaitKey, Waits, current, waker};
 use crate::call::{answer::AnswerNode, call_id::CallId, caller::Caller};
 use crate::deadlock::edges::{self, CallWait};
@@ -8,12 +8,12 @@ use crate::engine::{
     blocking::block_in_place::while_blocked, context::thread::current_pid, context::thread::with_current,
     lifecycle::spawn::current_host, sched::launch::is_of_a_host,
 };
-use crate::env::clock::{Moment, TimeKeeper, has_virtual_clock, instant_now};
+use crate::env::clock::{Moment, has_virtual_clock, instant_now};
 use crate::mailbox::payload::{HeldMessage, MessagePlace, Packed, is_in_place};
-use crate::util::{debug::impl_debug, oneshot::Oneshot};
+use crate::util::debug::impl_debug;
 use crate::{
     CallError, CommandError, Pid, SendError, actor::tasks::pending::RowState, deadlock::wait_graph::Incarnation,
-    errors::Cycle, errors::SendFailure, pid::incarnation, sync::Arc, this_node, time::timekeeper::timekeeper,
+    errors::Cycle, errors::SendFailure, pid::incarnation, sync::Arc, this_node,
 };
 use std::future::{Future, IntoFuture, poll_fn};
 use std::task::{Context, Poll};
@@ -175,7 +175,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Like [`wait`](Self::wait), but returns a message that was refused.
     pub(crate) fn attempt(self) -> Result<Result<T, CallError<E>>, SendError<M>> {
         let deadline = self.due();
-        let call = Arc::new(OutsideCall(Oneshot::new(), current_pid()));
+        let call = OutsideCall::new(current_pid());
         let (caller, ticket) = Caller::outside(call.clone(), deadline);
         let (pid, on, method) = (self.pid, serving(self.pid), self.method);
         send_with_caller_apart(pid, self.message, caller)?;
@@ -183,18 +183,18 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
         let _waiting = match on.map_or(Ok(None), |on| block(on, method, ticket)) {
             Ok(waiting) => waiting,
             Err(cycle) => {
-                call.0.abandon();
+                call.answer.abandon();
                 return Ok(Err(CallError::Cycle(cycle)));
             }
         };
         // Waits in system time. In a process with a virtual clock, a timer ends the wait instead.
         let limiter = deadline.filter(|_| has_virtual_clock() && is_of_a_host()).zip(current_host());
-        let limiter = limiter.and_then(|(deadline, host)| limit(&call, deadline, host));
+        let limiter = limiter.and_then(|(deadline, host)| call.limit_by(host, deadline));
         let until = deadline.filter(|&deadline| limiter.is_none() && deadline != Moment::NEVER);
         let until = until.map(|deadline| instant_now() + deadline.since(now_for(self.pid)));
-        let answer = while_blocked(|| call.0.wait(until));
+        let answer = while_blocked(|| call.answer.wait(until));
         drop(limiter);
-        call.0.abandon();
+        call.answer.abandon();
         Ok(answer.map_or(Err(CallError::Timeout), unpack))
     }
 
@@ -270,7 +270,8 @@ fn default_deadline(pid: Pid) -> Moment {
 #[cold]
 #[inline(never)]
 fn default_deadline_outside(pid: Pid) -> Moment {
-    now_for(pid).after(timeout_outside(pid).unwrap_or(DEFAULT_TIMEOUT))
+    let (now, timeout) = now_and_timeout_outside(pid);
+    now.after(timeout.unwrap_or(DEFAULT_TIMEOUT))
 }
 
 #[inline(always)]
@@ -387,8 +388,8 @@ enum CallStage<M> {
     Ready(UnsentCall<M>),
     /// Made inside a process: the key of the row, and the incarnation of the process that owns it.
     Process(WaitKey, Incarnation),
-    /// Made outside of processes, or in another executor. The timer ends the call at its deadline, and is cancelled
-    /// on drop.
+    /// Made outside of processes, or in another executor. The timer, if there is one, ends the call at its deadline,
+    /// and is cancelled on drop.
     Outside(Arc<OutsideCall>, #[expect(dead_code, reason = "held for its drop")] Option<OwnedTimer>),
     Over,
 }
@@ -471,7 +472,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
                     Poll::Ready(answer.map_or(Err(CallError::Dropped), open))
                 }
             },
-            CallStage::Outside(call, _) => match call.0.poll(context.waker()) {
+            CallStage::Outside(call, _) => match call.answer.poll(context.waker()) {
                 Poll::Ready(answer) => {
                     *self.0 = CallStage::Over;
                     Poll::Ready(unpack(answer))
@@ -529,27 +530,20 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
             self.finish(CallStage::Process(key, incarnation));
             return Ok(is_own);
         }
-        let outside = Arc::new(OutsideCall(Oneshot::new(), current_pid()));
+        let outside = OutsideCall::new(current_pid());
         let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
         send_with_caller_apart(pid, message, caller)?;
         // Uses the program's timekeeper, because the called host may end before the call. For a host with a virtual
         // clock, uses that host's timekeeper.
         let virtual_clock = time_keeper(pid).filter(|time_keeper| time_keeper.clock_override().is_some());
-        let time_keeper = virtual_clock.unwrap_or_else(|| timekeeper());
-        let limiter = deadline.and_then(|deadline| limit(&outside, deadline, time_keeper));
+        let limiter = deadline.filter(|&deadline| deadline != Moment::NEVER);
+        let limiter = limiter.and_then(|deadline| match virtual_clock {
+            Some(time_keeper) => outside.limit_by(time_keeper, deadline),
+            None => outside.limit(deadline),
+        });
         *self.0 = CallStage::Outside(outside, limiter);
         Ok(false)
     }
-}
-
-/// Sets the timer that ends a call which no process awaits.
-fn limit(call: &Arc<OutsideCall>, deadline: Moment, time_keeper: &'static dyn TimeKeeper) -> Option<OwnedTimer> {
-    let call = Arc::downgrade(call);
-    OwnedTimer::set(time_keeper, deadline, move || {
-        if let Some(call) = call.upgrade() {
-            call.0.put(Err(CommandError::Call(CallError::Timeout)));
-        }
-    })
 }
 
 /// Removes the row of a dropped future.
@@ -566,7 +560,7 @@ impl<M, T, E> CallFuture<M, T, E> {
     fn cancel(&mut self) {
         match &*self.0 {
             CallStage::Process(key, incarnation) => forget(*key, *incarnation),
-            CallStage::Outside(call, _) => _ = call.0.abandon(),
+            CallStage::Outside(call, _) => _ = call.answer.abandon(),
             CallStage::Ready(_) | CallStage::Over => {}
         }
         // Also drops the message, or the timer.

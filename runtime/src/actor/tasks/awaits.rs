@@ -178,9 +178,9 @@ pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
     } else {
         // Another executor polls. If there is a table, that executor runs inside a process.
         let host = current::with(|_| host_of_thread()).flatten().ok_or_else(unregistered)?;
-        let call = Arc::new(OutsideCall(Oneshot::new(), None));
+        let call = OutsideCall::new(None);
         host.dispatch(Payload::new(command), Caller::outside(call.clone(), None).0);
-        poll_fn(|context| call.0.poll(context.waker())).await
+        poll_fn(|context| call.answer.poll(context.waker())).await
     };
     match result {
         Ok(value) => value.take::<C::Output>().map_err(|_| CommandError::Dropped),

@@ -1,25 +1,84 @@
 //! Answers to threads and to tasks of other executors.
 
 use super::pending::CommandResult;
+use super::time_source::OwnedTimer;
+use crate::env::clock::{Moment, TimeKeeper};
+use crate::errors::{CallError, CommandError};
+use crate::sync::{Arc, OnceLock, Weak};
+use crate::time::timekeeper::{LimitedWait, timekeeper};
 use crate::{
     ExitReason, Payload, Pid, call::caller::OutsideCaller, process::control::EndWaiter, util::oneshot::Oneshot,
 };
 
-/// The pending answer to a call, and the PID of the process that makes the call, if a process does.
-pub(crate) struct OutsideCall(pub(crate) Oneshot<CommandResult>, pub(crate) Option<Pid>);
+/// A call that no process awaits.
+pub(crate) struct OutsideCall {
+    pub(crate) answer: Oneshot<CommandResult>,
+    /// The process that makes the call and blocks its thread, or that runs the executor of the call.
+    caller: Option<Pid>,
+    /// Ends the call at its deadline, once it has waited for so long that it has a timer.
+    timer: OnceLock<OwnedTimer>,
+}
+
+impl OutsideCall {
+    pub(crate) fn new(caller: Option<Pid>) -> Arc<Self> {
+        Arc::new(Self { answer: Oneshot::new(), caller, timer: OnceLock::new() })
+    }
+
+    /// Ends the call with [`CallError::Timeout`] at `deadline`, by the program's timekeeper. Returns the timer, if the
+    /// call has one from the start.
+    pub(crate) fn limit(self: &Arc<Self>, deadline: Moment) -> Option<OwnedTimer> {
+        let waiting: Weak<dyn LimitedWait> = Arc::downgrade(self) as _;
+        if timekeeper().limit(Moment::about_now(), deadline, waiting.clone()) {
+            return None;
+        }
+        OwnedTimer::set(timekeeper(), deadline, move || expire(&waiting))
+    }
+
+    /// Like [`limit`](Self::limit), but by a clock that is exact.
+    pub(crate) fn limit_by(
+        self: &Arc<Self>,
+        time_keeper: &'static dyn TimeKeeper,
+        deadline: Moment,
+    ) -> Option<OwnedTimer> {
+        let waiting: Weak<dyn LimitedWait> = Arc::downgrade(self) as _;
+        OwnedTimer::set(time_keeper, deadline, move || expire(&waiting))
+    }
+}
+
+fn expire(waiting: &Weak<dyn LimitedWait>) {
+    if let Some(waiting) = waiting.upgrade() {
+        waiting.expire();
+    }
+}
+
+/// A call that waits no more has no waker and, once its future is dropped, no answer.
+impl LimitedWait for OutsideCall {
+    fn is_waiting(&self) -> bool {
+        self.answer.is_awaited()
+    }
+
+    fn set_timer(&self, this: Weak<dyn LimitedWait>, deadline: Moment) {
+        let timer = OwnedTimer::set(timekeeper(), deadline, move || expire(&this));
+        timer.into_iter().for_each(|timer| _ = self.timer.set(timer));
+    }
+
+    fn expire(&self) {
+        self.answer.put(Err(CommandError::Call(CallError::Timeout)));
+    }
+}
 
 impl OutsideCaller for OutsideCall {
     fn answer(&self, result: CommandResult) {
-        self.0.put(result);
+        self.answer.put(result);
     }
 
     fn is_abandoned(&self) -> bool {
         // If the called process has not answered, a result can only have been stored at the deadline.
-        !self.0.is_awaited()
+        !self.answer.is_awaited()
     }
 
     fn pid(&self) -> Option<Pid> {
-        self.1
+        self.caller
     }
 }
 
