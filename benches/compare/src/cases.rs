@@ -59,6 +59,15 @@ impl Case {
         }
     }
 
+    /// Returns the calls of `tasks` tasks.
+    fn ask_from_tasks(tasks: u64) -> Self {
+        Self {
+            name: format!("{}_{tasks}", Workload::AskFromTasks),
+            width: Some(tasks),
+            ..Self::of(Workload::AskFromTasks)
+        }
+    }
+
     /// Returns the plan of the run on `system`.
     pub fn plan(&self, system: System, workers: usize, scale: Scale) -> Plan {
         let width = self.width.unwrap_or_else(|| width(self.workload, scale));
@@ -88,6 +97,7 @@ impl Case {
 pub fn workloads() -> Vec<Case> {
     let cases = Workload::ALL.iter().filter(|workload| !workload.is_probe()).flat_map(|&workload| match workload {
         Workload::Pipeline => [1, 10, 100].map(Case::pipeline).to_vec(),
+        Workload::AskFromTasks => [1, 64, 1_024].map(Case::ask_from_tasks).to_vec(),
         workload => vec![Case::of(workload)],
     });
     cases.collect()
@@ -105,9 +115,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_workload_has_a_row_and_the_pipeline_three() {
+    fn each_workload_has_a_row_and_two_have_three() {
         let names: Vec<_> = workloads().into_iter().map(|case| case.name).collect();
-        assert_eq!(names.len() + probes().len(), Workload::ALL.len() + 2);
+        assert_eq!(names.len() + probes().len(), Workload::ALL.len() + 4);
         assert_eq!(names[..3], ["ping_pong", "ping_pong_pairs", "thread_ring"]);
         assert!(names.contains(&"pipeline_10us".to_string()));
     }

@@ -76,7 +76,9 @@ fn check(plan: &Plan) -> u64 {
         Workload::FanIn => {
             (0..width).map(|producer| sum_below(size / width + u64::from(producer < size % width))).sum()
         }
-        Workload::Ask => sum_below(size + 1),
+        Workload::Ask | Workload::AskFromThread => sum_below(size + 1),
+        Workload::AskFromTasks => width * sum_below(size / width + 1),
+        Workload::TellFromTasks => width * sum_below(size / width),
         Workload::NQueens => queens(width),
         Workload::Matrix => matrix(width as usize),
         Workload::Pipeline => size * width,

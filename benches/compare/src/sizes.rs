@@ -47,6 +47,7 @@ pub fn width(workload: Workload, scale: Scale) -> u64 {
         Workload::Pipeline => 4,
         Workload::Chameneos => 100,
         Workload::Philosophers | Workload::Dictionary => 20,
+        Workload::AskFromTasks | Workload::TellFromTasks => 1,
         Workload::Banking => 1_000,
         Workload::ProbeFlood => scale.pick(10_000, 1_000),
         Workload::ProbeTimers => scale.pick(1_000_000, 20_000),
@@ -69,6 +70,9 @@ pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) ->
         Workload::Skynet => (1_000_000, 10_000),
         Workload::Ask => (1_000_000, 30_000),
         Workload::WakeLatency => (400, 20),
+        Workload::AskFromTasks => (200_000, 10_000),
+        Workload::TellFromTasks => (4_000_000, 100_000),
+        Workload::AskFromThread => (50_000, 1_000),
         Workload::NQueens | Workload::Matrix => (1, 1),
         Workload::Pipeline => stages_in(work, scale.pick(Duration::from_millis(200), Duration::from_millis(5))),
         Workload::Chameneos => (400_000, 10_000),
@@ -108,7 +112,12 @@ pub fn shared_evenly(workload: Workload, size: u64, width: u64) -> u64 {
     let shares = match workload {
         // In each pair, a ball goes there and back. Each process of `Big` handles a ping and a pong.
         Workload::PingPongPairs | Workload::Big => 2 * width,
-        Workload::FanIn | Workload::FanOut | Workload::Philosophers | Workload::Dictionary => width,
+        Workload::FanIn
+        | Workload::FanOut
+        | Workload::Philosophers
+        | Workload::Dictionary
+        | Workload::AskFromTasks
+        | Workload::TellFromTasks => width,
         _ => 1,
     };
     size.next_multiple_of(shares.max(1))

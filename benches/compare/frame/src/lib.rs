@@ -1,7 +1,8 @@
 //! Code shared by the harness and the systems: the plan of a run ([`plan`]), the work inside messages ([`kernel`]), the
-//! driver of the probes ([`probe`]), and names ([`names`]).
+//! driver of the probes ([`probe`]), senders that are no processes ([`outside`]), and names ([`names`]).
 
 pub mod kernel;
 pub mod names;
+pub mod outside;
 pub mod plan;
 pub mod probe;

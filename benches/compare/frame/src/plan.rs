@@ -45,6 +45,17 @@ pub enum Workload {
     /// Each message carries its send time, and the handler reads the clock. The differences are the `latencies`, and
     /// their sum is `elapsed`. Check: messages handled.
     WakeLatency,
+    /// `width` tasks of a Tokio runtime with `workers` threads make `size` calls in all, each task one call after the
+    /// other. Task i calls process i modulo [`crate::outside::CALLED`]. Systems on Tokio have their processes in the
+    /// same runtime; others have `workers` threads of their own beside it, if that is how their users would do it.
+    /// Operation: a call with its reply. Check: the sum of the replies, where the callee answers n + 1 to n.
+    AskFromTasks,
+    /// `width` tasks as in `AskFromTasks` send `size` messages in all to one process. Each task sends its share as 0,
+    /// 1, 2, … The clock stops when the last message has been handled. Check: the sum of the numbers.
+    TellFromTasks,
+    /// A thread that belongs to no runtime calls a process `size` times, one call after the other, and blocks in each.
+    /// Operation: a call with its reply. Check: the sum of the replies, where the callee answers n + 1 to n.
+    AskFromThread,
     /// Savina's nqueens: a master splits the search for all solutions of `width` queens over `4 * workers` worker
     /// processes. A message holds the first rows. If there are at least `kernel::QUEENS_DEPTH` of them, the worker
     /// solves the rest alone. Otherwise it sends each choice of the next row back to the master as new work. Operation:

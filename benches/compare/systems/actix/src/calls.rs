@@ -9,7 +9,7 @@ use ::tokio::sync::oneshot;
 use super::in_system;
 use crate::plan::{Outcome, Plan};
 
-struct Callee;
+pub struct Callee;
 
 impl Actor for Callee {
     type Context = Context<Self>;
@@ -17,7 +17,7 @@ impl Actor for Callee {
 
 #[derive(Message)]
 #[rtype(result = "u64")]
-struct Question(u64);
+pub struct Question(u64);
 
 impl Handler<Question> for Callee {
     type Result = u64;
@@ -35,7 +35,7 @@ impl Actor for Caller {
     type Context = Context<Self>;
 }
 
-async fn call(callee: &Addr<Callee>, number: u64) -> u64 {
+pub async fn call(callee: &Addr<Callee>, number: u64) -> u64 {
     callee.send(Question(number)).await.expect("the callee should answer")
 }
 

@@ -14,6 +14,7 @@ mod calls;
 mod compute;
 mod finish;
 mod flows;
+mod outside;
 mod passing;
 mod probe;
 mod queens;
@@ -48,6 +49,9 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::IdleMemory => births::idle_memory(plan),
         Workload::Ask => calls::ask(plan),
         Workload::WakeLatency => calls::wake_latency(plan),
+        Workload::AskFromTasks => outside::ask_from_tasks(plan),
+        Workload::TellFromTasks => outside::tell_from_tasks(plan),
+        Workload::AskFromThread => outside::ask_from_thread(plan),
         Workload::NQueens => queens::nqueens(plan),
         Workload::Matrix => compute::matrix(plan),
         Workload::Pipeline => compute::pipeline(plan),

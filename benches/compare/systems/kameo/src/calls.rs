@@ -10,9 +10,9 @@ use super::stage::{Begin, run, spawn, tell};
 use crate::plan::{Outcome, Plan};
 
 #[derive(Actor)]
-struct Callee;
+pub struct Callee;
 
-struct Question(u64);
+pub struct Question(pub u64);
 
 impl Message<Question> for Callee {
     type Reply = u64;

@@ -9,6 +9,7 @@ mod data;
 mod flows;
 mod idle;
 mod meetings;
+mod outside;
 mod passing;
 mod probe;
 mod stage;
@@ -41,6 +42,9 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::IdleMemory => idle::idle_memory(plan),
         Workload::Ask => calls::ask(plan),
         Workload::WakeLatency => calls::wake_latency(plan),
+        Workload::AskFromTasks => outside::ask_from_tasks(plan),
+        Workload::TellFromTasks => outside::tell_from_tasks(plan),
+        Workload::AskFromThread => outside::ask_from_thread(plan),
         Workload::NQueens => compute::nqueens(plan),
         Workload::Matrix => compute::matrix(plan),
         Workload::Pipeline => compute::pipeline(plan),

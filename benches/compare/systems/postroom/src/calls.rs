@@ -5,15 +5,15 @@ use postroom::prelude::*;
 use std::time::{Duration, Instant};
 
 #[process]
-struct Adder;
+pub struct Adder;
 
 #[process]
 impl Adder {
     #[entry]
-    fn serve(&mut self) {}
+    pub fn serve(&mut self) {}
 
     #[message]
-    fn add(&self, number: u64) -> u64 {
+    pub fn add(&self, number: u64) -> u64 {
         number + 1
     }
 }

@@ -10,6 +10,7 @@ mod calls;
 mod compute;
 mod finish;
 mod flows;
+mod outside;
 mod passing;
 mod probe;
 mod savina;
@@ -49,6 +50,9 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::IdleMemory => Some(births::idle_memory(&runtime, plan)),
         Workload::Ask => Some(calls::ask(&runtime, plan)),
         Workload::WakeLatency => Some(calls::wake_latency(&runtime, plan)),
+        Workload::AskFromTasks => Some(outside::ask_from_tasks(runtime, plan)),
+        Workload::TellFromTasks => Some(outside::tell_from_tasks(runtime, plan)),
+        Workload::AskFromThread => Some(outside::ask_from_thread(&runtime, plan)),
         Workload::NQueens => Some(compute::nqueens(&runtime, plan)),
         Workload::Matrix => Some(compute::matrix(&runtime, plan)),
         Workload::Pipeline => Some(compute::pipeline(&runtime, plan)),

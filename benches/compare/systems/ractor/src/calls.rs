@@ -10,9 +10,9 @@ use ::tokio::sync::oneshot;
 use super::{send, start};
 use crate::plan::{Outcome, Plan};
 
-struct Callee;
+pub struct Callee;
 
-struct Question {
+pub struct Question {
     number: u64,
     reply: RpcReplyPort<u64>,
 }
@@ -35,7 +35,7 @@ impl Actor for Callee {
     }
 }
 
-async fn call(callee: &ActorRef<Question>, number: u64) -> u64 {
+pub async fn call(callee: &ActorRef<Question>, number: u64) -> u64 {
     match callee.call(|reply| Question { number, reply }, None).await {
         Ok(CallResult::Success(answer)) => answer,
         _ => panic!("the callee should answer"),

@@ -22,6 +22,7 @@ mod calls;
 mod compute;
 mod finish;
 mod flows;
+mod outside;
 mod passing;
 mod probe;
 mod queens;
@@ -59,6 +60,9 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::IdleMemory => in_runtime(plan, births::idle_memory(plan)),
         Workload::Ask => in_runtime(plan, calls::ask(plan)),
         Workload::WakeLatency => in_runtime(plan, calls::wake_latency(plan)),
+        Workload::AskFromTasks => outside::ask_from_tasks(plan),
+        Workload::TellFromTasks => outside::tell_from_tasks(plan),
+        Workload::AskFromThread => outside::ask_from_thread(plan),
         Workload::NQueens => in_runtime(plan, queens::nqueens(plan)),
         Workload::Matrix => in_runtime(plan, compute::matrix(plan)),
         Workload::Pipeline => in_runtime(plan, compute::pipeline(plan)),

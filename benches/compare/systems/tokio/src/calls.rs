@@ -10,24 +10,27 @@ use super::mailbox::{Address, Inbox, Kind};
 use super::outcome;
 use crate::plan::Outcome;
 
-struct Question {
-    number: u64,
-    reply: oneshot::Sender<u64>,
+pub struct Question {
+    pub number: u64,
+    pub reply: oneshot::Sender<u64>,
 }
 
-async fn call(callee: &impl Address<Question>, number: u64) -> u64 {
+/// Answers n + 1 to n.
+pub async fn answer(mut inbox: impl Inbox<Question>) {
+    while let Some(Question { number, reply }) = inbox.receive().await {
+        reply.send(number + 1).expect("the caller waits");
+    }
+}
+
+pub async fn call(callee: &impl Address<Question>, number: u64) -> u64 {
     let (reply, answer) = oneshot::channel();
     callee.send(Question { number, reply }).await;
     answer.await.expect("an answer")
 }
 
 pub async fn ask<K: Kind>(kind: K, size: u64) -> Outcome {
-    let (callee, mut inbox) = kind.mailbox::<Question>();
-    spawn(async move {
-        while let Some(Question { number, reply }) = inbox.receive().await {
-            reply.send(number + 1).expect("the caller waits");
-        }
-    });
+    let (callee, inbox) = kind.mailbox::<Question>();
+    spawn(answer(inbox));
 
     let mut latencies = Vec::with_capacity(size as usize);
     for number in 0..size {

@@ -12,6 +12,7 @@ mod compute;
 mod data;
 mod flows;
 mod mailbox;
+mod outside;
 mod passing;
 mod probe;
 mod savina;
@@ -76,6 +77,9 @@ fn run_with<K: Kind>(kind: K, plan: &Plan) -> Option<Outcome> {
         (Workload::Big, _) => on_runtime(workers, big::big(kind, size, width)),
         (Workload::Ask, _) => on_runtime(workers, calls::ask(kind, size)),
         (Workload::WakeLatency, _) => on_runtime(workers, calls::wake_latency(kind, size)),
+        (Workload::AskFromTasks, _) => outside::ask_from_tasks(kind, plan),
+        (Workload::TellFromTasks, _) => outside::tell_from_tasks(kind, plan),
+        (Workload::AskFromThread, _) => outside::ask_from_thread(kind, plan),
         (Workload::Pipeline, _) => on_runtime(workers, compute::pipeline(kind, size, width, plan.work)),
         (Workload::RadixSort, _) => on_runtime(workers, data::radix_sort(kind, size)),
         (Workload::Dictionary, _) => on_runtime(workers, data::dictionary(kind, size, width)),

@@ -11,7 +11,7 @@ use super::{mailbox, outcome};
 use crate::plan::Outcome;
 
 /// Answers n + 1 to n.
-struct Callee;
+pub struct Callee;
 
 impl Actor for Callee {
     type Stop = ();

@@ -17,6 +17,7 @@ mod calls;
 mod compute;
 mod dictionary;
 mod flows;
+mod outside;
 mod passing;
 mod savina;
 
@@ -56,6 +57,9 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         (Workload::Big, _) => on_runtime(workers, big::big(bound, size, width)),
         (Workload::Ask, _) => on_runtime(workers, calls::ask(bound, size)),
         (Workload::WakeLatency, _) => on_runtime(workers, calls::wake_latency(bound, size)),
+        (Workload::AskFromTasks, _) => outside::ask_from_tasks(plan),
+        (Workload::TellFromTasks, _) => outside::tell_from_tasks(plan),
+        (Workload::AskFromThread, _) => outside::ask_from_thread(plan),
         (Workload::NQueens, _) => on_runtime(workers, compute::n_queens(workers, width)),
         (Workload::Matrix, _) => on_runtime(workers, compute::matrix(workers, width)),
         (Workload::Pipeline, _) => on_runtime(workers, compute::pipeline(bound, size, width, plan.work)),

@@ -1,0 +1,97 @@
+//! Calls and messages from tasks of another Tokio runtime, and from a thread. The actors are on the arbiters of a
+//! system, in turn, whose threads are beside those of the tasks.
+
+use std::thread;
+
+use ::actix::prelude::*;
+use ::tokio::sync::oneshot;
+use compare_frame::outside::{self, Handled};
+
+use super::calls::{Callee, call};
+use super::in_system;
+use crate::plan::{Outcome, Plan};
+
+/// Starts actors in a system, and runs `work` with their addresses on the calling thread.
+fn beside_system<A, T>(workers: usize, actors: Vec<A>, work: impl FnOnce(Vec<Addr<A>>) -> T) -> T
+where
+    A: Actor<Context = Context<A>> + Send,
+{
+    let (start, started) = std::sync::mpsc::channel();
+    let (end, ended) = oneshot::channel::<()>();
+    let system = thread::spawn(move || {
+        in_system(workers, async |places| {
+            let actors = actors.into_iter().enumerate().map(|(place, actor)| places.start(place, actor));
+            start.send(actors.collect()).expect("the workload waits");
+            let _over = ended.await;
+            Outcome::default()
+        })
+    });
+    let outcome = work(started.recv().expect("the actors start"));
+    drop(end);
+    system.join().expect("the system should end without a panic");
+    outcome
+}
+
+pub fn ask_from_tasks(plan: &Plan) -> Outcome {
+    let callees = (0..outside::called(plan)).map(|_| Callee).collect();
+    beside_system(plan.workers, callees, |callees| {
+        let plan = plan.clone();
+        outside::in_tokio(plan.workers, async move {
+            let task = |number: usize, calls| {
+                let callee = callees[number % callees.len()].clone();
+                async move {
+                    let mut sum = 0;
+                    for number in 0..calls {
+                        sum += call(&callee, number).await;
+                    }
+                    sum
+                }
+            };
+            outside::ask_from_tasks(&plan, task).await
+        })
+    })
+}
+
+struct Receiver(Handled);
+
+impl Actor for Receiver {
+    type Context = Context<Self>;
+}
+
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Number(u64);
+
+impl Handler<Number> for Receiver {
+    type Result = ();
+
+    fn handle(&mut self, Number(number): Number, _: &mut Context<Self>) {
+        self.0.note(number);
+    }
+}
+
+pub fn tell_from_tasks(plan: &Plan) -> Outcome {
+    let (handled, ended) = Handled::new(plan.size);
+    beside_system(plan.workers, vec![Receiver(handled)], |receivers| {
+        let plan = plan.clone();
+        outside::in_tokio(plan.workers, async move {
+            let task = |messages| {
+                let receiver = receivers[0].clone();
+                async move {
+                    for number in 0..messages {
+                        receiver.do_send(Number(number));
+                    }
+                }
+            };
+            outside::tell_from_tasks(&plan, ended, task).await
+        })
+    })
+}
+
+/// Blocks in the `block_on` of a Tokio runtime, since actix has no blocking call of its own.
+pub fn ask_from_thread(plan: &Plan) -> Outcome {
+    beside_system(plan.workers, vec![Callee], |callees| {
+        let runtime = outside::tokio(1);
+        outside::ask_from_thread(plan, |number| runtime.block_on(call(&callees[0], number)))
+    })
+}

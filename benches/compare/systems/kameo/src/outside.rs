@@ -1,0 +1,62 @@
+//! Calls and messages from tasks, and from a thread.
+
+use ::kameo::prelude::*;
+use compare_frame::outside::{self, Handled};
+
+use super::calls::{Callee, Question};
+use super::stage::{spawn, tell};
+use crate::plan::{Outcome, Plan};
+
+pub fn ask_from_tasks(plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let callees: Vec<_> = (0..outside::called(&plan)).map(|_| spawn(plan.bound, Callee)).collect();
+        let task = |number: usize, calls| {
+            let callee = callees[number % callees.len()].clone();
+            async move {
+                let mut sum = 0;
+                for number in 0..calls {
+                    sum += callee.ask(Question(number)).send().await.expect("the callee answers");
+                }
+                sum
+            }
+        };
+        outside::ask_from_tasks(&plan, task).await
+    })
+}
+
+#[derive(Actor)]
+struct Receiver(Handled);
+
+struct Number(u64);
+
+impl Message<Number> for Receiver {
+    type Reply = ();
+
+    async fn handle(&mut self, Number(number): Number, _: &mut Context<Self, ()>) {
+        self.0.note(number);
+    }
+}
+
+pub fn tell_from_tasks(plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let (handled, ended) = Handled::new(plan.size);
+        let receiver = spawn(plan.bound, Receiver(handled));
+        let task = |messages| {
+            let receiver = receiver.clone();
+            async move {
+                for number in 0..messages {
+                    tell(&receiver, Number(number)).await;
+                }
+            }
+        };
+        outside::tell_from_tasks(&plan, ended, task).await
+    })
+}
+
+pub fn ask_from_thread(plan: &Plan) -> Outcome {
+    let runtime = outside::tokio(plan.workers);
+    let callee = runtime.block_on(async { spawn(plan.bound, Callee) });
+    outside::ask_from_thread(plan, |number| callee.ask(Question(number)).blocking_send().expect("the callee answers"))
+}

@@ -1,0 +1,60 @@
+//! Calls and messages from tasks of a Tokio runtime, and from a thread.
+
+use super::calls::Adder;
+use crate::plan::{Outcome, Plan};
+use compare_frame::outside::{self, Handled};
+use postroom::prelude::*;
+
+pub fn ask_from_tasks(runtime: Runtime, plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let adders: Vec<_> =
+            (0..outside::called(&plan)).map(|_| runtime.spawn(Adder).serve().expect("an adder")).collect();
+        let task = |number: usize, calls| {
+            let adder = adders[number % adders.len()];
+            async move {
+                let mut sum = 0;
+                for number in 0..calls {
+                    sum += adder.add(number).await.expect("an answer");
+                }
+                sum
+            }
+        };
+        outside::ask_from_tasks(&plan, task).await
+    })
+}
+
+#[process]
+struct Receiver {
+    handled: Handled,
+}
+
+#[process]
+impl Receiver {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn number(&mut self, number: u64) {
+        self.handled.note(number);
+    }
+}
+
+pub fn tell_from_tasks(runtime: Runtime, plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let (handled, ended) = Handled::new(plan.size);
+        let receiver = runtime.spawn(Receiver { handled }).serve().expect("a receiver");
+        let task = move |messages| async move {
+            for number in 0..messages {
+                receiver.number(number).send_async().await.expect("a living receiver");
+            }
+        };
+        outside::tell_from_tasks(&plan, ended, task).await
+    })
+}
+
+pub fn ask_from_thread(runtime: &Runtime, plan: &Plan) -> Outcome {
+    let adder = runtime.spawn(Adder).serve().expect("an adder");
+    outside::ask_from_thread(plan, |number| adder.add(number).wait().expect("an answer"))
+}
