@@ -72,6 +72,7 @@ pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) ->
         Workload::WakeLatency => (400, 20),
         Workload::AskFromTasks => (200_000, 10_000),
         Workload::TellFromTasks => (4_000_000, 100_000),
+        Workload::AskFromThread if system.is_slow_across_threads() => (2_000, 200),
         Workload::AskFromThread => (50_000, 1_000),
         Workload::NQueens | Workload::Matrix => (1, 1),
         Workload::Pipeline => stages_in(work, scale.pick(Duration::from_millis(200), Duration::from_millis(5))),
