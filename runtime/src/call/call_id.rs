@@ -102,8 +102,8 @@ impl CallId {
     /// or the call is no longer open.
     pub(crate) fn withdraw(&self) -> bool {
         let (open, withdrawn) = (self.marked(WANTED), self.marked(WANTED | UNWANTED | WITHDRAWN));
-        // Read first: a call is rarely open, and ThreadSanitizer takes an exchange that fails for a write, which the
-        // next holder of the node does not expect.
+        // Read first: that of a late caller is rarely open, and ThreadSanitizer takes an exchange that fails for a
+        // write, which the next holder of the node does not expect.
         self.word().load(Ordering::Relaxed) == open
             && self.word().compare_exchange(open, withdrawn, Ordering::Release, Ordering::Relaxed).is_ok()
     }

@@ -12,6 +12,9 @@ use crate::sync::{CachePadded, Mutex, lock};
 /// Number of lists. A guess: threads that share one seldom contend.
 const LISTS: usize = 8;
 
+/// Number of limits for which a list keeps memory. A guess: more come between two sweeps only in bursts.
+const KEPT: usize = 4096;
+
 pub(crate) struct TimeLimits<T>([CachePadded<Mutex<LimitList<T>>>; LISTS]);
 
 struct LimitList<T> {
@@ -40,12 +43,13 @@ impl<T> TimeLimits<T> {
         let (mut limits, mut again) = (Vec::new(), false);
         for list in &self.0 {
             let mut list = lock(list);
-            // Swapped, so that lists keep their capacity.
+            // Swapped, so that lists keep some capacity.
             std::mem::swap(&mut list.limits, &mut limits);
             list.will_be_swept = !limits.is_empty();
             again |= list.will_be_swept;
             drop(list);
             limits.drain(..).for_each(&mut each);
+            limits.shrink_to(KEPT);
         }
         again
     }

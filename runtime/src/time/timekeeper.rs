@@ -24,8 +24,8 @@ const SWEEP: Duration = Duration::from_millis(8);
 /// How long the thread waits before it checks again whether there are timers.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Something that waits no longer than a limit. On the timekeeper's thread, it runs no user code: not in these two
-/// methods, nor when it is dropped after it has stopped waiting.
+/// Something that waits no longer than a limit. On the timekeeper's thread, it runs no user code: not in the first
+/// two methods, nor when it is dropped after it has stopped waiting.
 pub(crate) trait LimitedWait: Send + Sync {
     fn is_waiting(&self) -> bool;
 
@@ -111,8 +111,12 @@ impl Timekeeper {
             return false;
         }
         if self.limits.add(this_thread(), (limit, waiting)) {
-            self.start().must_sweep = true;
-            if !self.wake() {
+            let mut state = self.start();
+            state.must_sweep = true;
+            self.changed.notify_all();
+            let runs = state.runs;
+            drop(state);
+            if !runs {
                 // The next limit tries again to start the thread.
                 self.sweep();
             }
@@ -219,7 +223,7 @@ impl Lines {
 mod tests {
     use super::*;
     use crate::sync::Arc;
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{Sender, channel};
 
     /// Catches: an action that blocks, such as the waker of a task outside, and thereby delays all other timers of code
     /// without a host.
@@ -239,6 +243,40 @@ mod tests {
             assert_eq!(said.recv_timeout(Duration::from_secs(60)), Ok((number, ThreadKind::Notifier)));
             ends.push(end);
         }
+    }
+
+    /// Waits forever. When its timer is to be set, says its number, and puts the next one on a list, up to 3.
+    struct Waits(u8, Sender<u8>);
+
+    impl LimitedWait for Waits {
+        fn is_waiting(&self) -> bool {
+            true
+        }
+
+        fn set_timer(&self, _: Weak<dyn LimitedWait>, limit: Moment) {
+            self.1.send(self.0).expect("the test waits");
+            if self.0 < 3 {
+                wait_after(Self(self.0 + 1, self.1.clone()), limit);
+            }
+        }
+
+        fn expire(&self) {
+            unreachable!("it has no timer")
+        }
+    }
+
+    fn wait_after(waits: Waits, limit: Moment) {
+        let waits: &Arc<dyn LimitedWait> = Box::leak(Box::new(Arc::new(waits) as _));
+        assert!(timekeeper().limit(Moment::now(), limit, Arc::downgrade(waits)));
+    }
+
+    /// Catches: a limit that comes during a sweep and is never swept, whether its list wakes the thread or not.
+    #[test]
+    fn limits_that_come_during_a_sweep_are_swept() {
+        let (say, said) = channel();
+        wait_after(Waits(0, say), Moment::now().after(Duration::from_secs(3_600)));
+        // The limit only guards against a hang.
+        (0..=3).for_each(|number| assert_eq!(said.recv_timeout(Duration::from_secs(60)), Ok(number)));
     }
 
     /// Catches: an action that is performed while an earlier action of its line still runs; a line that delays other

@@ -27,28 +27,24 @@ impl OutsideCall {
     /// Ends the call with [`CallError::Timeout`] at `deadline`, by the program's timekeeper. Returns the timer, if the
     /// call has one from the start.
     pub(crate) fn limit(self: &Arc<Self>, deadline: Moment) -> Option<OwnedTimer> {
-        let waiting: Weak<dyn LimitedWait> = Arc::downgrade(self) as _;
-        if timekeeper().limit(Moment::about_now(), deadline, waiting.clone()) {
+        if timekeeper().limit(Moment::about_now(), deadline, Arc::downgrade(self) as _) {
             return None;
         }
-        OwnedTimer::set(timekeeper(), deadline, move || expire(&waiting))
+        self.limit_by(timekeeper(), deadline)
     }
 
-    /// Like [`limit`](Self::limit), but by a clock that is exact.
-    pub(crate) fn limit_by(
-        self: &Arc<Self>,
-        time_keeper: &'static dyn TimeKeeper,
-        deadline: Moment,
-    ) -> Option<OwnedTimer> {
-        let waiting: Weak<dyn LimitedWait> = Arc::downgrade(self) as _;
-        OwnedTimer::set(time_keeper, deadline, move || expire(&waiting))
+    /// Like [`limit`](Self::limit), but sets a timer at once.
+    pub(crate) fn limit_by(self: &Arc<Self>, by: &'static dyn TimeKeeper, deadline: Moment) -> Option<OwnedTimer> {
+        timer(by, Arc::downgrade(self) as _, deadline)
     }
 }
 
-fn expire(waiting: &Weak<dyn LimitedWait>) {
-    if let Some(waiting) = waiting.upgrade() {
-        waiting.expire();
-    }
+fn timer(by: &'static dyn TimeKeeper, waiting: Weak<dyn LimitedWait>, deadline: Moment) -> Option<OwnedTimer> {
+    OwnedTimer::set(by, deadline, move || {
+        if let Some(waiting) = waiting.upgrade() {
+            waiting.expire();
+        }
+    })
 }
 
 /// A call that waits no more has no waker and, once its future is dropped, no answer.
@@ -58,8 +54,9 @@ impl LimitedWait for OutsideCall {
     }
 
     fn set_timer(&self, this: Weak<dyn LimitedWait>, deadline: Moment) {
-        let timer = OwnedTimer::set(timekeeper(), deadline, move || expire(&this));
-        timer.into_iter().for_each(|timer| _ = self.timer.set(timer));
+        if let Some(timer) = timer(timekeeper(), this, deadline) {
+            let _set = self.timer.set(timer);
+        }
     }
 
     fn expire(&self) {

@@ -41,13 +41,13 @@ pub(crate) fn now_for(pid: Pid) -> Moment {
     }
 }
 
-/// Returns the current time for a call to `pid` from outside of processes, accurate to a third of a millisecond, and
-/// the default timeout of such a call, if the process lives here.
+/// Returns the current time for a call to `pid` from outside of processes, and the default timeout of such a call, if
+/// the process lives here. Reads the clock: such a thread may have slept since it last did.
 pub(crate) fn now_and_timeout_outside(pid: Pid) -> (Moment, Option<Duration>) {
     let host = pid.resolve().and_then(host_of);
     let time_keeper = host.and_then(SlotHost::time_keeper);
     let is_real = time_keeper.is_some_and(|time_keeper| time_keeper.clock_override().is_none());
-    let now = if is_real && !has_virtual_clock() { Moment::about_now() } else { now_for(pid) };
+    let now = if is_real { Moment::now() } else { now_for(pid) };
     (now, host.and_then(SlotHost::call_timeout))
 }
 
