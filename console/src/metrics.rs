@@ -273,11 +273,14 @@ pub fn publish_metrics(host: &Host) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::LazyLock;
 
     #[test]
     fn types_beyond_the_most_are_one_and_none_is_lost() {
         let of = |processes| TypeTotals { processes, longest_mailbox: processes, ..TypeTotals::default() };
-        let named = |number: usize| (&*format!("Type{number:04}").leak(), of(number as u64));
+        static NAMES: LazyLock<Vec<String>> =
+            LazyLock::new(|| (0..MOST_TYPES + 3).map(|number| format!("Type{number:04}")).collect());
+        let named = |number: usize| (&*NAMES[number], of(number as u64));
         let few = bounded((0..MOST_TYPES).map(named).collect());
         assert!(few.len() == MOST_TYPES && few.iter().all(|(name, _)| *name != "other"));
         let many = bounded((0..MOST_TYPES + 3).map(named).collect());

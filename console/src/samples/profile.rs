@@ -288,16 +288,18 @@ fn named<T>(methods: &BTreeMap<TypeAndMethod, T>, method: TypeAndMethod) -> Type
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::LazyLock;
 
     #[test]
     fn names_beyond_the_most_are_one() {
         let mut methods: BTreeMap<TypeAndMethod, u64> = BTreeMap::new();
-        let names: Vec<&'static str> = (0..MOST_NAMES + 10).map(|number| &*number.to_string().leak()).collect();
-        for name in &names {
+        static NAMES: LazyLock<Vec<String>> =
+            LazyLock::new(|| (0..MOST_NAMES + 10).map(|number| number.to_string()).collect());
+        for name in &*NAMES {
             *methods.entry(named(&methods, (name, "method"))).or_default() += 1;
         }
         assert_eq!((methods.len(), methods[&(OTHER, OTHER)]), (MOST_NAMES + 1, 10));
-        assert_eq!(named(&methods, (names[0], "method")), (names[0], "method"));
+        assert_eq!(named(&methods, (&NAMES[0], "method")), (&*NAMES[0], "method"));
     }
 
     #[test]

@@ -245,8 +245,8 @@ mod tests {
         }
     }
 
-    /// Waits forever. When its timer is to be set, says its number, and puts the next one on a list, up to 3.
-    struct Waits(u8, Sender<u8>);
+    /// Waits forever. When its timer is to be set, says its number, and puts the next one on a list.
+    struct Waits(u8, Sender<u8>, Option<Arc<dyn LimitedWait>>);
 
     impl LimitedWait for Waits {
         fn is_waiting(&self) -> bool {
@@ -255,9 +255,7 @@ mod tests {
 
         fn set_timer(&self, _: Weak<dyn LimitedWait>, limit: Moment) {
             self.1.send(self.0).expect("the test waits");
-            if self.0 < 3 {
-                wait_after(Self(self.0 + 1, self.1.clone()), limit);
-            }
+            self.2.iter().for_each(|next| wait_after(next, limit));
         }
 
         fn expire(&self) {
@@ -265,8 +263,7 @@ mod tests {
         }
     }
 
-    fn wait_after(waits: Waits, limit: Moment) {
-        let waits: &Arc<dyn LimitedWait> = Box::leak(Box::new(Arc::new(waits) as _));
+    fn wait_after(waits: &Arc<dyn LimitedWait>, limit: Moment) {
         assert!(timekeeper().limit(Moment::now(), limit, Arc::downgrade(waits)));
     }
 
@@ -274,7 +271,9 @@ mod tests {
     #[test]
     fn limits_that_come_during_a_sweep_are_swept() {
         let (say, said) = channel();
-        wait_after(Waits(0, say), Moment::now().after(Duration::from_secs(3_600)));
+        let before = |next, number| Some(Arc::new(Waits(number, say.clone(), next)) as Arc<dyn LimitedWait>);
+        let first = (0..=3).rev().fold(None, before).expect("there are four");
+        wait_after(&first, Moment::now().after(Duration::from_secs(3_600)));
         // The limit only guards against a hang.
         (0..=3).for_each(|number| assert_eq!(said.recv_timeout(Duration::from_secs(60)), Ok(number)));
     }
