@@ -6,7 +6,7 @@
 //! `Deserialize` of a message that arrives, and the `Serialize` of a message that waited for a session to open or is
 //! passed on to a third node.
 
-use postroom::__private::{ThreadKind, run_users_code};
+use postroom::__private::{ThreadKind, discard_panic, run_users_code};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread::{Builder, JoinHandle};
@@ -32,8 +32,7 @@ pub fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> io::Res
 pub(crate) fn users_code(job: impl FnOnce() + Send + 'static) {
     run_users_code(move || {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
-            // Dropping the payload may panic again.
-            std::mem::forget(panic);
+            discard_panic(panic);
         }
     });
 }

@@ -348,6 +348,8 @@ pub mod __private {
     pub use crate::util::panics::{caught, ran_on};
     // Lets the threads of a cluster hand user code to another thread, since they must not run it themselves.
     pub use crate::util::notifiers::run as run_users_code;
+    // Drops the payload of a panic that a cluster has caught.
+    pub use crate::util::panics::discard as discard_panic;
 
     /// Returns false, since nothing misbehaves without the feature `test`.
     #[cfg(not(feature = "test"))]

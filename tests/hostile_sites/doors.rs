@@ -83,6 +83,8 @@ const DOORS: &[(&str, &[&str])] = &[
     ("call/package.rs answer_result", &[CALLER]),
     // Functions that are meant for the threads of a cluster, and other functions that run their code in the caller.
     ("util/notifiers.rs run", &[CALLER]),
+    // Catches the panic itself, since it is a guard.
+    ("util/panics.rs discard", &[CALLER]),
     ("errors/sending.rs map_failed", &[CALLER]),
     ("routing/remote_links.rs connect", &[CALLER]),
     ("routing/router.rs enter", &[CALLER]),

@@ -7,6 +7,7 @@ use crate::directory::is_name;
 use crate::engine::{Lane, Message, Subscription};
 use crate::node::directory::{Channel, Directory};
 use crate::topics::{Backlog, EncodedEvent, TopicPublishError, TopicSubscribeError, subject};
+use postroom::__private::discard_panic;
 use postroom::Pid;
 use postroom::error::SendFailure;
 use postroom::generic::SendTo;
@@ -213,8 +214,7 @@ impl<E: RemoteValue> Channel for Subscribed<E> {
             // A panic in the code of the event's type costs only this event.
             let handed_out = catch_unwind(AssertUnwindSafe(|| self.hand_out_one(directory, &event)));
             if let Err(panic) = handed_out {
-                // Dropping the panic payload may panic again.
-                std::mem::forget(panic);
+                discard_panic(panic);
                 directory.counters.undecodable.fetch_add(1, Ordering::Relaxed);
             }
         }

@@ -3,6 +3,7 @@
 use super::guard::{DecodeGuard, Limit};
 use super::message::MAX_MESSAGE;
 use bytes::Bytes;
+use postroom::__private::discard_panic;
 use postroom::remote::{RemoteValue, WireCodec};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Display;
@@ -127,8 +128,7 @@ pub(super) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Fault> {
             Err(panic) => match panic.downcast::<&str>() {
                 Ok(text) => text.to_string(),
                 Err(panic) => {
-                    // Dropping the panic payload may panic again.
-                    std::mem::forget(panic);
+                    discard_panic(panic);
                     "a value that is no text".to_owned()
                 }
             },
@@ -142,8 +142,7 @@ pub(super) fn text_of(error: &dyn Display, limit: usize) -> String {
     match catch_unwind(AssertUnwindSafe(|| error.to_string())) {
         Ok(text) => cut(&text, limit).to_owned(),
         Err(panic) => {
-            // Dropping the panic payload may panic again.
-            std::mem::forget(panic);
+            discard_panic(panic);
             "an error whose `Display` panics".to_owned()
         }
     }

@@ -5,6 +5,7 @@
 //! reporting the ends of processes that hold names; asking the [policy](crate::node::policy); delivering the
 //! directory's messages to its processes, and reporting their ends; and starting processes by key.
 
+use postroom::__private::discard_panic;
 use postroom::prelude::*;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -67,8 +68,7 @@ impl Porter {
 /// Runs a job that may panic.
 fn contain(job: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
-        // Dropping the payload may panic again.
-        std::mem::forget(panic);
+        discard_panic(panic);
     }
 }
 

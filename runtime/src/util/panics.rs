@@ -228,7 +228,7 @@ pub(crate) fn contain_at<R>(site: &Cell<Site>, body: impl FnOnce() -> R) -> Resu
 
 /// Drops the payload of a panic. That drop runs user code too. If it panics in turn, the second payload is leaked,
 /// since its own drop could panic again, and so on without end.
-fn discard(payload: Box<dyn Any + Send>) {
+pub fn discard(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(second);
     }

@@ -4,6 +4,7 @@ use super::Delivery;
 use super::kept::{Kept, KeptMessage, Slow};
 use crate::engine::Lane;
 use crate::node::peer::Peer;
+use postroom::__private::discard_panic;
 use postroom::Pid;
 use postroom::error::SendFailure;
 use postroom::routing::ControlMessage;
@@ -67,8 +68,7 @@ impl Delivery {
     /// the others that are stored.
     fn try_again(&self, to: Pid, what: Kept) -> Option<Kept> {
         catch_unwind(AssertUnwindSafe(|| self.try_deliver(to, what))).unwrap_or_else(|panic| {
-            // Dropping the payload may panic again.
-            std::mem::forget(panic);
+            discard_panic(panic);
             self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
             None
         })

@@ -9,6 +9,7 @@ use crate::keyed::{Found, KeyedError, KeyedStart};
 use crate::node::peer::Peer;
 use crate::reply::Completer;
 use crate::store::{Bucket, Revision};
+use postroom::__private::discard_panic;
 use postroom::error::SendFailure;
 use postroom::{NodeId, Pid, payloads};
 use std::collections::BTreeMap;
@@ -184,8 +185,7 @@ impl Directory {
                 let result = match started {
                     Ok(result) => result.map_err(|error| error.to_string()),
                     Err(panic) => {
-                        // Dropping the payload may panic again.
-                        std::mem::forget(panic);
+                        discard_panic(panic);
                         Err("the start has panicked".into())
                     }
                 };
