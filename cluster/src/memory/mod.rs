@@ -312,9 +312,12 @@ impl Client {
     }
 
     fn access(&self, bucket: Bucket, key: &str, access: Access, then: Box<dyn FnOnce(Answer) + Send>) {
-        let (broker, number) = (self.broker.clone(), self.number);
+        // Weak, since the broker owns the request until it is answered.
+        let (broker, number) = (Arc::downgrade(&self.broker.state), self.number);
         let then = Box::new(move |answer| {
-            broker.lock().clients[number].was_answered(bucket, &answer);
+            if let Some(state) = broker.upgrade() {
+                state.lock().unwrap_or_else(PoisonError::into_inner).clients[number].was_answered(bucket, &answer);
+            }
             then(answer);
         });
         let job = BrokerJob::Access { client: self.number, bucket, key: key.into(), access, then };

@@ -94,6 +94,10 @@ pub(crate) enum Seen<'a> {
 /// A callback that sees what the store has done. It returns an objection, if it has one.
 pub(crate) type Observer = Box<dyn FnMut(&Seen<'_>) -> Option<String> + Send>;
 
+/// A weak reference to anything that a run creates.
+#[cfg(test)]
+pub(crate) type Part = std::sync::Weak<dyn std::any::Any + Send + Sync>;
+
 /// The maximum downtime of a server whose store is lost or replaced.
 const COMES_BACK: Duration = Duration::from_secs(14);
 
@@ -200,8 +204,9 @@ impl SimulatedBroker {
         for (client, _) in broker.clients.iter().enumerate() {
             let (store, node) = (Endpoint::Store, Endpoint::Node(client));
             let back = now + shared.sim.delay(COMES_BACK);
-            let again = Arc::clone(shared);
-            let give = Box::new(move || again.reconnect(client));
+            // Weak, since the network is part of what this refers to.
+            let again = Arc::downgrade(shared);
+            let give = Box::new(move || again.upgrade().into_iter().for_each(|shared| shared.reconnect(client)));
             state.network.put(back, Flight { from: store, to: node, cargo: Cargo::Answer { give, lose: None } });
         }
         for job in asked {
@@ -220,6 +225,12 @@ impl SimulatedBroker {
         let mut state = self.shared.lock();
         state.network.pause(Endpoint::Node(client), until);
         state.paused.insert(client, until);
+    }
+
+    /// Returns weak references to the broker and its simulation.
+    #[cfg(test)]
+    pub(crate) fn parts(&self) -> [Part; 2] {
+        [Arc::downgrade(&self.shared) as _, Arc::downgrade(&self.shared.broker.state) as _]
     }
 
     /// Checks that there was no objection.

@@ -40,6 +40,17 @@ fn it_keeps_the_contract_of_engines() {
     });
 }
 
+/// Catches: a request that owns the broker, which owns the request until it is performed.
+#[test]
+fn a_broker_without_clients_is_dropped_with_its_requests() {
+    let broker = Broker::new();
+    let answers = create(&broker.connect(), Bucket::Names, "acct-7");
+    let state = Arc::downgrade(&broker.state);
+    drop(broker);
+    assert_eq!(state.strong_count(), 0);
+    assert_eq!(answers.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+}
+
 #[test]
 fn a_step_does_one_thing() {
     let broker = Broker::new();

@@ -133,7 +133,6 @@ impl Delivery {
             if let Arrival::Closed(then) = arrival {
                 self.close();
                 then.into_iter().for_each(|then| then.complete(()));
-                drop(self.arrivals.close());
                 return false;
             }
             let credit = match &arrival {
@@ -152,11 +151,12 @@ impl Delivery {
         true
     }
 
-    /// Stops the processes that this node runs for the cluster.
+    /// Stops the processes that this node runs for the cluster, and refuses everything that has not been handled.
     fn close(&mut self) {
         self.porters.iter().for_each(|porter| _ = porter.pid().stop());
         self.policy.close();
         self.directory.close();
+        drop(self.arrivals.close());
     }
 
     fn arrival(&mut self, arrival: Arrival) {

@@ -4,6 +4,8 @@ use super::oracle;
 use crate::api::{Builder, Cluster, SimulatedJoin};
 use crate::frame::Epoch;
 use crate::memory::Client;
+#[cfg(test)]
+use crate::memory::simulated::Part;
 use crate::memory::simulated::{Side, SimulatedBroker, Traffic};
 use crate::node::books::Books;
 use crate::node::peer::Peer;
@@ -122,6 +124,14 @@ impl SimulatedNode {
     #[cfg(test)]
     pub(super) fn knows(&self, other: postroom::NodeId) -> bool {
         self.view.0.lock().members.contains_key(&other)
+    }
+
+    /// Returns weak references to the broker, and to what this node has for it and for other nodes.
+    #[cfg(test)]
+    pub(super) fn parts(&self) -> Vec<Part> {
+        let peers: Vec<Part> = self.view.0.lock().peers.values().map(|peer| Arc::downgrade(peer) as _).collect();
+        let own: [Part; 2] = [Arc::downgrade(&self.client) as _, Arc::downgrade(&self.view.0) as _];
+        self.broker.parts().into_iter().chain(own).chain(peers).collect()
     }
 
     /// Returns whether this node is a member and has sessions with all of `others`.

@@ -74,9 +74,10 @@ impl Arrivals {
     /// Adds an input. Returns whether the delivery must be [woken](Self::wake).
     fn add(&self, arrival: Arrival) -> bool {
         let mut queue = self.lock();
-        if queue.is_closed && matches!(arrival, Arrival::Decided(..)) {
-            // The decision comes from a policy that blocked until the node had left. It is dropped outside the lock, as
-            // it may contain user values.
+        // Each peer owns this queue, so a peer in a queue that no one empties any more would never be freed. Room and
+        // abandoned calls come under the lock of a peer, where dropping them might run user code.
+        if queue.is_closed && !matches!(arrival, Arrival::Room(_) | Arrival::Abandoned(_)) {
+            // A decision of a policy that blocked until the node had left may contain user values.
             drop(queue);
             drop(arrival);
             return false;
@@ -157,6 +158,15 @@ impl Arriving for Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Catches: a peer that stays in the queue after the end of the delivery.
+    #[test]
+    fn what_comes_after_the_end_is_dropped() {
+        let arrivals = Arrivals::default();
+        drop(arrivals.close());
+        arrivals.push(Arrival::Closed(Vec::new()));
+        assert!(arrivals.pop().is_none());
+    }
 
     /// Fails if an input does not wake the sleeping delivery, or if `is_waiting` stays set after a sleep.
     #[test]

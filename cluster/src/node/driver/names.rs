@@ -54,7 +54,8 @@ impl Driver {
     /// Performs an access to the entry of a name. If the access finds or writes an entry, this node's record is read
     /// afterwards: only a store that has the record confirms the answer.
     fn ask_of_name(&self, NameRequest { number, key, access }: NameRequest) {
-        let (inbox, engine) = (Arc::clone(&self.setup.inbox), Arc::clone(&self.setup.engine));
+        // Weak, since the engine owns the request until it is answered. Without the engine there is no driver either.
+        let (inbox, engine) = (Arc::clone(&self.setup.inbox), Arc::downgrade(&self.setup.engine));
         let (own, is_deletion) = (self.own.to_string(), matches!(access, Access::Delete(_)));
         let membership = self.attempt.as_ref().and_then(|attempt| Some((attempt.number, attempt.epoch?)));
         let answered = move |answer: Answer| {
@@ -72,7 +73,9 @@ impl Driver {
                 };
                 inbox.push(Input::Named { number, answer, unconfirmed });
             };
-            engine.get(Bucket::Nodes, &own, Box::new(confirmed));
+            if let Some(engine) = engine.upgrade() {
+                engine.get(Bucket::Nodes, &own, Box::new(confirmed));
+            }
         };
         access.perform(&*self.setup.engine, Bucket::Names, &key, answered);
     }

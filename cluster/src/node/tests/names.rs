@@ -28,6 +28,24 @@ fn a_node_without_its_lease_registers_nothing() {
     }
 }
 
+/// Catches: a request that owns its engine, which owns the request until it is answered; a delivery that leaves peers
+/// in its queue, which is a part of them.
+#[test]
+fn nodes_that_end_amid_everything_leave_no_engine_behind() {
+    let (nodes, all) = three();
+    let account = start(&all[1], "eu-1", 1);
+    let clients = all.each_ref().map(|node| Arc::downgrade(&node.client));
+    let mut world = nodes.lock();
+    // From here on, no one performs the requests to the store.
+    world.broker = Broker::new();
+    drop(all[0].cluster.register("acct-7", account));
+    world.machines.iter_mut().for_each(|machine| _ = machine.driver.as_mut().unwrap().run());
+    world.machines.clear();
+    drop(world);
+    drop((nodes, all));
+    assert_eq!(clients.map(|client| client.strong_count()), [0; 3]);
+}
+
 #[test]
 fn a_name_has_one_holder_and_passes_on_when_the_lease_is_over() {
     let (_nodes, [one, two, _three]) = three();

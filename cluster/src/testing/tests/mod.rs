@@ -19,6 +19,7 @@
 //! | `a_node_without_the_store…` | `Lease::handle_timeout` does not fence; `Driver::fenced` does not rejoin |
 //! | `a_node_that_leaves…` | `Driver::has_left` does not wait until its peers are notified |
 //! | `names_survive…` | see the documentation of `store` |
+//! | `a_run_leaves_nothing…` | `Delivery::close` leaves its queue open; a flight of `replace_store` owns the broker |
 //! | `a_node_too_many…` | `Driver::refuse_if_full` compares with a limit that is one too large |
 
 mod calls;
