@@ -46,7 +46,7 @@ token=slots/slot/token.rs generation=slots/slot/generation.rs release=slots/slot
 send=slots/slot/send.rs control=slots/slot/control.rs requests=slots/slot/requests.rs requesters=slots/slot/requesters.rs
 endpoint=slots/link_endpoint.rs message=links/message.rs
 members=links/registrations.rs
-graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs
+graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs driver=engine/workers/driver_state.rs
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
 transport=routing/transport_queue.rs
 ring=recorder/ring.rs magazine=mem/magazine.rs
@@ -355,6 +355,23 @@ mutant running-is-not-begun $running running \
     '/fn begin/,/^    \}/ s/self\.0\.store\(.*$/let _ = ptr::from_ref(token.slot());/'
 mutant running-is-not-ended $running running \
     '/fn end/,/^    \}/ s/self\.0\.store\(.*$//'
+
+mutant driver-rests-without-a-look $driver driver_state \
+    '/pub\(crate\) fn rest/,/^    \}/ s/self\.0\.compare_exchange.*$/{ self.0.store(0, Ordering::SeqCst); true };/'
+mutant driver-is-not-alone $driver driver_state \
+    '/pub\(crate\) fn begin/,/^    \}/ s/self\.0\.compare_exchange.*$/{ let was = self.0.load(Ordering::SeqCst) == CALLED;'\
+' if was { self.0.store(DRIVEN, Ordering::SeqCst) } was }/'
+mutant driver-stops-uncalled $driver driver_state \
+    '/pub\(crate\) fn stop/,/^    \}/ s/swap\(CALLED/swap(0/'
+mutant driver-stops-by-a-store $driver driver_state \
+    '/pub\(crate\) fn stop/,/^    \}/ s/swap\(/store(/'
+mutant driver-ignores-a-second-call $driver driver_state \
+    '/pub\(crate\) fn call\(/,/^    \}/ s/let before = .*$/let before = self.0.load(Ordering::SeqCst); if before == 0 '\
+'{ self.0.fetch_or(CALLED, Ordering::SeqCst); }/'
+mutant driver-begins-relaxed $driver driver_state \
+    '/pub\(crate\) fn begin/,/^    \}/ s/Ordering::SeqCst/Ordering::Relaxed/'
+mutant driver-rests-relaxed $driver driver_state \
+    '/pub\(crate\) fn rest/,/^    \}/ s/DRIVEN, 0, Ordering::SeqCst/DRIVEN, 0, Ordering::Relaxed/'
 
 mutant end-keeps-the-late-message $release slot_reuse \
     's/if mine\.is_some\(\) \&\& mine == self\.first\(\)/if mine.is_none() \&\& mine != self.first()/'

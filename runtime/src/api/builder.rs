@@ -338,6 +338,59 @@ impl Builder {
         self
     }
 
+    /// Runs the processes on the threads of a Tokio runtime: `on_tokio(Handle::current())` inside `#[tokio::main]`.
+    ///
+    /// A task that calls a process, and that process, then share their threads, and no thread has to be woken for
+    /// another. With [`tokio_handle`](Self::tokio_handle), they have threads of their own, and each call and each answer
+    /// wakes one: choose that if processes compute for long, and the tasks of Tokio must not wait for them.
+    ///
+    /// The runtime has as many workers as Tokio has threads, unless [`workers`](Self::workers) sets another number. Each
+    /// worker is a task of Tokio. Everything else is as on threads of its own: a step that blocks or that does not end
+    /// holds up no other process, since a thread of this runtime's own takes its place (it holds up the tasks of Tokio
+    /// that its thread has queued, like any task that blocks; `ctx.blocking` moves them to another thread). If no thread
+    /// of Tokio comes to run a process that has work, a thread of this runtime's own does, after 10 to 60 ms; so
+    /// processes also run, and end, while all threads of Tokio are stuck, and after Tokio has been shut down.
+    ///
+    /// Timers are as exact as those of Tokio, which count milliseconds.
+    ///
+    /// # Panics
+    /// Tokio's timer must be enabled; otherwise Tokio panics in the task of a worker, and the workers continue on
+    /// threads of this runtime's own.
+    ///
+    /// ```
+    /// use postroom::prelude::*;
+    /// use tokio::runtime::Handle;
+    ///
+    /// #[process]
+    /// struct Greeter;
+    ///
+    /// #[process]
+    /// impl Greeter {
+    ///     #[entry]
+    ///     fn serve(&mut self) {}
+    ///     #[message]
+    ///     fn greet(&mut self, name: &'static str) -> String {
+    ///         format!("Hello, {name}!")
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // What `#[tokio::main]` makes of `async fn main`.
+    /// tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+    ///     let runtime = Runtime::builder().on_tokio(Handle::current()).build()?;
+    ///     let greeter = runtime.spawn(Greeter).serve()?;
+    ///     assert_eq!(greeter.greet("world").await?, "Hello, world!");
+    ///     assert!(runtime.shutdown_async().await?.is_clean());
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn on_tokio(mut self, handle: tokio::runtime::Handle) -> Self {
+        self.tokio = TokioChoice::Under(handle);
+        self
+    }
+
     /// Makes the runtime a node of its own, for simulations and tests of code that runs on several nodes: its PIDs
     /// name `node`, and [`this_node`](crate::this_node) in its processes is `node`.
     ///
@@ -381,7 +434,11 @@ impl Builder {
         if crate::sync::simulated::is_here() {
             return Err(BuildError::Simulated);
         }
-        self.build_anywhere()
+        #[cfg(all(feature = "test", feature = "tokio"))]
+        let this = Self { tokio: self.tokio.for_tests(), ..self };
+        #[cfg(not(all(feature = "test", feature = "tokio")))]
+        let this = self;
+        this.build_anywhere()
     }
 
     /// Builds the runtime, for a simulation too. (A simulation takes the place of the runtime's workers.)
@@ -418,6 +475,14 @@ impl Builder {
         Ok(runtime)
     }
 
+    fn default_workers(&self) -> usize {
+        #[cfg(feature = "tokio")]
+        if let Some(threads) = self.tokio.threads() {
+            return threads;
+        }
+        cores()
+    }
+
     fn count_workers(&self) -> Result<usize, BuildError> {
         let refuse = |from, came| Err(BuildError::Workers { from, came, most: MAX_WORKERS });
         if let Some(workers) = self.workers {
@@ -425,7 +490,7 @@ impl Builder {
             return if fits { Ok(workers) } else { refuse("the builder", workers.to_string()) };
         }
         match std::env::var_os(WORKERS) {
-            None => Ok(cores().min(MAX_WORKERS)),
+            None => Ok(self.default_workers().min(MAX_WORKERS)),
             Some(text) => match text.to_str().and_then(|text| text.trim().parse().ok()) {
                 Some(workers) if (1..=MAX_WORKERS).contains(&workers) => Ok(workers),
                 _ => refuse(WORKERS, text.to_string_lossy().chars().take(80).collect()),

@@ -436,9 +436,9 @@ impl Drop for Caller {
     }
 }
 
-/// Makes the calling thread collect the callers that a panic drops, for [`blame`].
-pub(crate) fn collect_orphans() {
-    COLLECTS.set(true);
+/// Sets whether the calling thread collects the callers that a panic drops, for [`blame`]. Returns whether it did.
+pub(crate) fn collect_orphans(does: bool) -> bool {
+    COLLECTS.replace(does)
 }
 
 /// Fails the callers that a panic dropped, with `reason` as the exit reason.

@@ -80,13 +80,14 @@ thread_local! {
     static SINK: Cell<Option<&'static dyn Sink>> = const { Cell::new(None) };
 }
 
-pub(crate) fn set_sink(sink: Option<&'static dyn Sink>) {
-    SINK.set(sink);
+/// Sets the sink of the calling thread. Returns its previous one.
+pub(crate) fn set_sink(sink: Option<&'static dyn Sink>) -> Option<&'static dyn Sink> {
+    SINK.replace(sink)
 }
 
 pub(crate) fn while_sinking_into(sink: &'static dyn Sink, body: impl FnOnce()) {
-    let outer = SINK.replace(Some(sink));
-    let _restore = defer(|| SINK.set(outer));
+    let outer = set_sink(Some(sink));
+    let _restore = defer(|| _ = set_sink(outer));
     body();
 }
 

@@ -136,8 +136,9 @@ thread_local! {
     static WAITER: RefCell<Option<Arc<Waiter>>> = const { RefCell::new(None) };
 }
 
-pub(crate) fn be_seen_as(waiter: Option<Arc<Waiter>>) {
-    WAITER.set(waiter);
+/// Makes other threads observe the calling thread as `waiter`. Returns its previous one.
+pub(crate) fn be_seen_as(waiter: Option<Arc<Waiter>>) -> Option<Arc<Waiter>> {
+    WAITER.replace(waiter)
 }
 
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {

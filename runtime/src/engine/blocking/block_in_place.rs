@@ -177,7 +177,7 @@ impl ThreadContext {
                 BLOCKING_CONTEXT.set(outer);
                 forget_now();
             });
-            block()
+            if self.is_driven { self.user.while_blocking(block) } else { block() }
         })
     }
 

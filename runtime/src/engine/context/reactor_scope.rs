@@ -2,7 +2,7 @@
 
 use super::thread::with_current;
 use crate::engine::host::{Scheduler, UserCode};
-use crate::engine::io::reactor::Driver;
+use crate::engine::io::reactor::{Driver, PermitTasks};
 use std::ptr;
 use std::time::Duration;
 
@@ -20,6 +20,23 @@ impl UserCode {
 
     pub(crate) fn driver(&self) -> Option<&dyn Driver> {
         self.reactor.as_ref()?.driver()
+    }
+
+    pub(crate) fn tasks(&self) -> Option<&dyn PermitTasks> {
+        self.reactor.as_ref()?.tasks()
+    }
+
+    /// Runs `block`, which may block its thread. The reactor's other tasks run on other threads meanwhile, if it can
+    /// arrange that.
+    pub(crate) fn while_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
+        match self.tasks() {
+            None => block(),
+            Some(tasks) => {
+                let (mut block, mut output) = (Some(block), None);
+                tasks.while_blocking(&mut || output = block.take().map(|block| block()));
+                output.unwrap_or_else(|| unreachable!("a reactor runs what it is given"))
+            }
+        }
     }
 }
 

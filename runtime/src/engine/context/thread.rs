@@ -34,6 +34,8 @@ pub(crate) struct ThreadContext {
     pub(crate) is_new: Cell<bool>,
     /// The record of this thread if it is that of a pinned process. Such a thread has no permit and no index.
     pub(crate) pinned_thread: Option<&'static PinnedThread>,
+    /// Whether other threads do the work of this one: see `sched/driven`.
+    pub(crate) is_driven: bool,
     pub(crate) deque: Deque<Token>,
     /// Number of steps that the thread had run when a shared queue last came first.
     pub(crate) fair: Cell<u64>,
@@ -98,6 +100,7 @@ impl ThreadContext {
             behind: Cell::new(None),
             is_new: Cell::new(permit.is_none()),
             pinned_thread: None,
+            is_driven: false,
             deque,
             fair: Cell::new(0),
             visits: Cell::new(0),
@@ -115,11 +118,11 @@ impl ThreadContext {
 
     pub(crate) fn enter<R>(&self, body: impl FnOnce(&Self) -> R) -> R {
         let _acting = Acting::begin(self.host.node());
-        CURRENT.set(ptr::from_ref(self));
-        thread_cache::set_current(Some(&self.thread.local));
-        let _leave = defer(|| {
-            CURRENT.set(ptr::null());
-            thread_cache::set_current(None);
+        let context = CURRENT.replace(ptr::from_ref(self));
+        let local = thread_cache::set_current(Some(&self.thread.local));
+        let _return = defer(|| {
+            CURRENT.set(context);
+            thread_cache::set_current(local);
         });
         body(self)
     }

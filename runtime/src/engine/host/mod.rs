@@ -17,6 +17,7 @@ use super::io::reactor::Reactor;
 use super::permits::sleep::{Idle, MAX_WORKERS};
 use super::watchdog::report::WatchdogCounts;
 use super::workers::Permit;
+use super::workers::driven::DrivenPermits;
 use super::workers::pinned::PinnedThreads;
 use super::workers::threads::{StartedThread, Workers};
 use super::workers::timed::TimedStep;
@@ -183,6 +184,7 @@ pub(crate) struct Scheduler {
     /// record is reused.
     pub(crate) ending: Mutex<Option<UnattendedShutdown>>,
     pub(crate) running: Mutex<Vec<StartedThread>>,
+    pub(crate) driven: DrivenPermits,
     /// Number of permits that have had their first thread.
     pub(crate) launched: Mutex<usize>,
     /// Number of times that a step blocked its permit because the limit of threads was reached.
@@ -281,6 +283,7 @@ impl Scheduler {
             growing: Mutex::default(),
             ending: Mutex::default(),
             running: Mutex::default(),
+            driven: DrivenPermits::default(),
             launched: Mutex::new(0),
             blocked_in_place: Counter::default(),
             in_place_logged: Mutex::default(),
@@ -385,7 +388,7 @@ impl Scheduler {
             return;
         }
         // Handles of ended threads are removed here, so that the list is never longer than the number of threads.
-        threads.retain(|started| !started.thread.is_finished());
+        threads.retain(|started| !started.has_ended());
         threads.push(thread);
     }
 

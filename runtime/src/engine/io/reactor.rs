@@ -2,10 +2,12 @@
 //!
 //! The scheduler depends on no such library. A host has one reactor or none. Its threads run processes *within* the
 //! reactor: they enter it once for their lifetime (`within`), so steps pay nothing. Some reactors are *driven* by the
-//! host's own threads: see [`driving`](crate::engine::sched::driving).
+//! host's own threads: see [`driving`](crate::engine::sched::driving). Others drive the host: its permits are tasks of
+//! the library ([`driven`](crate::engine::sched::driven)).
 
+use crate::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) trait Reactor: Send + Sync {
     /// Runs `body` so that all its requests to the library, including those of code that it calls, go to this reactor.
@@ -13,6 +15,11 @@ pub(crate) trait Reactor: Send + Sync {
 
     /// Returns its driver; `None` if the host's threads do not drive it.
     fn driver(&self) -> Option<&dyn Driver>;
+
+    /// Returns the means to run the host's permits as tasks; `None` if the host has threads of its own.
+    fn tasks(&self) -> Option<&dyn PermitTasks> {
+        None
+    }
 
     /// Ends the reactor, waiting at most `patience`. When this is called, nothing runs within it, except steps that do
     /// not return.
@@ -39,4 +46,36 @@ pub(crate) trait Driver: Send + Sync {
     /// If no thread has driven the reactor since the previous call, makes a thread of the reactor's own drive it until
     /// one of the host's threads takes over. Called occasionally while threads of the host are awake.
     fn tend(&self);
+}
+
+/// Runs the permits of a host on the threads of the library.
+pub(crate) trait PermitTasks {
+    /// Spawns a task that polls `permit` until it is over. If the task is dropped before that, it calls
+    /// [`leave`](PermitTask::leave).
+    fn spawn(&self, permit: Arc<dyn PermitTask>);
+
+    /// Runs `body`, which may block its thread: in a drive of a permit, or elsewhere.
+    fn while_blocking(&self, body: &mut dyn FnMut());
+}
+
+/// A permit, as seen by the task that drives it.
+#[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "no library has tasks"))]
+pub(crate) trait PermitTask: Send + Sync {
+    /// Drives the permit. Later calls of the permit wake `waker`.
+    fn poll(&self, waker: &Waker) -> TaskPoll;
+
+    /// The time up to which the permit rests has come: the task polls it again.
+    fn time_is_up(&self);
+
+    /// The task ends, although the permit is not over.
+    fn leave(self: Arc<Self>);
+}
+
+#[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "no library has tasks"))]
+pub(crate) enum TaskPoll {
+    /// The permit rests until it is called, or until the given time.
+    Rests(Option<Instant>),
+    /// The permit has more to do: other tasks first.
+    Again,
+    Over,
 }

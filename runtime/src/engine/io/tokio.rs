@@ -15,7 +15,7 @@
 //! process has ended, since its clean-up may still use sockets. Ending the runtime drops the remaining tasks, and waits
 //! briefly for the threads of `spawn_blocking`.
 
-use super::reactor::{Driver, Reactor};
+use super::reactor::{Driver, PermitTask, PermitTasks, Reactor, TaskPoll};
 use crate::env::clock::instant_now;
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, ThreadKind, current_thread, lock,
@@ -25,10 +25,10 @@ use crate::util::oneshot::Oneshot;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::time::Sleep;
 
 #[derive(Default)]
@@ -37,6 +37,7 @@ pub(crate) enum TokioChoice {
     None,
     Own,
     Given(Handle),
+    Under(Handle),
 }
 
 /// How long to wait for the threads of `spawn_blocking`.
@@ -48,16 +49,43 @@ impl TokioChoice {
             Self::None => None,
             Self::Own => Some(Box::new(Own::start(name)?)),
             Self::Given(handle) => Some(Box::new(BorrowedTokio(handle))),
+            Self::Under(handle) => Some(Box::new(HostTokio(handle))),
         })
     }
+
+    /// With `POSTROOM_TEST_ON_TOKIO` set, replaces [`None`](Self::None) by a Tokio runtime of the program, so that tests
+    /// can be repeated on its threads.
+    #[cfg(feature = "test")]
+    pub(crate) fn for_tests(self) -> Self {
+        static TOKIO: crate::sync::OnceLock<Runtime> = crate::sync::OnceLock::new();
+        if !matches!(self, Self::None) || std::env::var_os("POSTROOM_TEST_ON_TOKIO").is_none() {
+            return self;
+        }
+        let new = || Runtime::new().expect("the system has room for its threads");
+        Self::Under(TOKIO.get_or_init(new).handle().clone())
+    }
+
+    /// Returns the number of threads that run the host's processes, if Tokio provides them.
+    pub(crate) fn threads(&self) -> Option<usize> {
+        match self {
+            Self::Under(handle) => Some(handle.metrics().num_workers()),
+            Self::None | Self::Own | Self::Given(_) => None,
+        }
+    }
+}
+
+/// Runs `body` within the runtime of `handle`. While a thread's thread-locals are destroyed, Tokio's own may be gone.
+fn within(handle: &Handle, body: &mut dyn FnMut()) {
+    let is_gone = Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed());
+    let _entered = (!is_gone).then(|| handle.enter());
+    body();
 }
 
 struct BorrowedTokio(Handle);
 
 impl Reactor for BorrowedTokio {
     fn within(&self, body: &mut dyn FnMut()) {
-        let _entered = self.0.enter();
-        body();
+        within(&self.0, body);
     }
 
     fn driver(&self) -> Option<&dyn Driver> {
@@ -65,6 +93,79 @@ impl Reactor for BorrowedTokio {
     }
 
     fn end(&self, _: Duration) {}
+}
+
+/// A Tokio runtime whose threads run the processes.
+struct HostTokio(Handle);
+
+impl Reactor for HostTokio {
+    fn within(&self, body: &mut dyn FnMut()) {
+        within(&self.0, body);
+    }
+
+    fn driver(&self) -> Option<&dyn Driver> {
+        None
+    }
+
+    fn tasks(&self) -> Option<&dyn PermitTasks> {
+        Some(self)
+    }
+
+    fn end(&self, _: Duration) {}
+}
+
+impl PermitTasks for HostTokio {
+    fn spawn(&self, permit: Arc<dyn PermitTask>) {
+        let task = PermitFuture { permit: Some(permit), timer: None };
+        // Processes poll Tokio's resources, which would otherwise pretend to be busy once one drive has used many.
+        drop(self.0.spawn(tokio::task::unconstrained(task)));
+    }
+
+    fn while_blocking(&self, body: &mut dyn FnMut()) {
+        match self.0.runtime_flavor() {
+            RuntimeFlavor::MultiThread => tokio::task::block_in_place(body),
+            _ => body(),
+        }
+    }
+}
+
+/// The task of a permit.
+struct PermitFuture {
+    /// `None` once the permit is over.
+    permit: Option<Arc<dyn PermitTask>>,
+    /// A timer that ends a rest, at its deadline or before, and the moment to which the timer is set.
+    timer: Option<(Pin<Box<Sleep>>, Instant)>,
+}
+
+impl Future for PermitFuture {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Self { permit, timer } = &mut *self;
+        loop {
+            let Some(driven) = permit else { return Poll::Ready(()) };
+            match driven.poll(context.waker()) {
+                TaskPoll::Over => *permit = None,
+                TaskPoll::Again => {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                TaskPoll::Rests(None) => return Poll::Pending,
+                TaskPoll::Rests(Some(until)) => match poll_timer(timer, until, context) {
+                    Poll::Ready(()) => driven.time_is_up(),
+                    Poll::Pending => return Poll::Pending,
+                },
+            }
+        }
+    }
+}
+
+impl Drop for PermitFuture {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            permit.leave();
+        }
+    }
 }
 
 struct Own {
@@ -162,8 +263,7 @@ impl Own {
 
 impl Reactor for Own {
     fn within(&self, body: &mut dyn FnMut()) {
-        let _entered = self.handle.enter();
-        body();
+        within(&self.handle, body);
     }
 
     fn driver(&self) -> Option<&dyn Driver> {
@@ -240,11 +340,7 @@ impl Driver for Own {
 
 /// Becomes ready at `until`, or earlier if the timer is already set to an earlier moment. The timer is rarely reset:
 /// the deadlines of calls, the most common waits, move forward with time.
-fn poll_timer(
-    timer: &mut Option<(Pin<Box<Sleep>>, Instant)>,
-    until: Instant,
-    context: &mut std::task::Context<'_>,
-) -> Poll<()> {
+fn poll_timer(timer: &mut Option<(Pin<Box<Sleep>>, Instant)>, until: Instant, context: &mut Context<'_>) -> Poll<()> {
     let (sleep, set) = timer.get_or_insert_with(|| (Box::pin(tokio::time::sleep_until(until.into())), until));
     if *set > until || sleep.is_elapsed() {
         sleep.as_mut().reset(until.into());

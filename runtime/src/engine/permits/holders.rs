@@ -36,9 +36,12 @@ pub(crate) struct ThreadRecord {
     pub(crate) in_place: bool,
     /// Whether the blocking code waits for another process.
     pub(crate) waits: bool,
+    /// Whether it is driven by threads that do not belong to it. If so, it never retires.
+    is_driven: bool,
 }
 
-const NOWHERE: ThreadRecord = ThreadRecord { at: At::Free, behind: None, timed: false, in_place: false, waits: false };
+const NOWHERE: ThreadRecord =
+    ThreadRecord { at: At::Free, behind: None, timed: false, in_place: false, waits: false, is_driven: false };
 
 /// The reason why a step gives up its permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,6 +279,25 @@ impl Permits {
         Some(next)
     }
 
+    /// Marks a thread as driven by others.
+    pub(crate) fn set_driven(&mut self, thread: usize) {
+        self.places[thread].is_driven = true;
+    }
+
+    /// Passes the permit of `from`, which is about to sleep, to a spare driven thread, which sleeps in its place; `from`
+    /// becomes detached. Does nothing if `from` is driven itself.
+    pub(crate) fn pass_to_driven(&mut self, from: usize) -> Option<usize> {
+        let At::Up(permit) = self.at(from) else { return None };
+        if self.places[from].is_driven {
+            return None;
+        }
+        let place = self.spare.iter().position(|&spare| self.places[spare].is_driven)?;
+        let driven = self.spare.remove(place);
+        self.begin_sleep(driven, permit);
+        self.set(from, At::Detached);
+        Some(driven)
+    }
+
     /// Passes the permit of `sleeper` to `back`; the sleeper becomes spare. Returns the permit, and true if the sleeper
     /// must be woken, because its sleep is longer than the lifetime of a spare thread or because there are too many
     /// threads.
@@ -312,7 +334,7 @@ impl Permits {
 
     /// Retires a spare thread. Returns false if it is not spare, or is reserved.
     pub(crate) fn retire(&mut self, thread: usize) -> bool {
-        if self.has_surplus() && self.spare.len() <= self.blocking_queue.reserved() {
+        if self.places[thread].is_driven || self.has_surplus() && self.spare.len() <= self.blocking_queue.reserved() {
             return false;
         }
         let Some(place) = self.spare.iter().position(|&other| other == thread) else { return false };

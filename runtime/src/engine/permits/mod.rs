@@ -19,6 +19,7 @@
 //! | | free | the thread could not be started | `dismiss` |
 //! | up | asleep | the thread has found no work | `begin_sleep` |
 //! | | spare (waiting → up) | a thread waits for a permit | `begin_sleep`, `yield_permit` |
+//! | | spare (spare → asleep) | it has found no work, and a driven thread is spare | `begin_sleep` |
 //! | | blocked (waiting or spare → up) | its step blocks | `hand_off`, `hand_off_or_queue` |
 //! | | detached (waiting or spare → up) | its step does not end | `take_over` |
 //! | | free | the host has stopped | `dismiss` |

@@ -341,6 +341,11 @@ impl Idle {
         let searching = if searched { SEARCHING } else { 0 };
         let mut sleepers = lock(&self.sleepers);
         let given = sleepers.permits.pass_to_waiting(thread, At::Detached);
+        if let Some(driven) = sleepers.permits.pass_to_driven(thread) {
+            sleepers.list.push(driven);
+            sleepers.lulls += u64::from(sleepers.list.len() == self.permits);
+            self.counts.fetch_add(SLEEPING, Ordering::SeqCst);
+        }
         let result = match sleepers.permits.at(thread) {
             At::Up(permit) => {
                 sleepers.permits.begin_sleep(thread, permit);
@@ -420,6 +425,10 @@ impl Idle {
     #[must_use = "the watchdog must be woken"]
     pub(crate) fn end_watchdog_rest(&self) -> bool {
         self.watchdog_rests.swap(false, Ordering::SeqCst)
+    }
+
+    pub(crate) fn rises(&self) -> u64 {
+        lock(&self.sleepers).rises
     }
 
     /// Returns how many times threads have left the list, or `None` if the list does not have a thread for each permit.

@@ -118,7 +118,7 @@ impl Spawnable for PinnedSpawn {
         let sender = answer.clone();
         let run = move || host.run_pinned(pinned_thread, theirs, begin, &sender);
         match spawn_thread_with(ThreadKind::Pinned, self.name.to_owned(), host.config.stack, run) {
-            Ok(thread) => host.keep_thread(StartedThread { thread, record: Some(&pinned_thread.thread) }),
+            Ok(thread) => host.keep_thread(StartedThread::of_thread(thread, Some(&pinned_thread.thread))),
             Err(error) => {
                 pinned_thread.ends();
                 return Err(Box::new(SpawnError::Thread(error.to_string())));

@@ -337,7 +337,9 @@ impl ThreadContext {
         if behind.is_some() {
             return behind;
         }
-        for round in 0..TIGHT + SPINS {
+        // Spinning would keep the tasks of a driver from running.
+        let rounds = if self.is_driven { 1 } else { TIGHT + SPINS };
+        for round in 0..rounds {
             if round >= TIGHT {
                 if self.thread.is_called() || !self.host.idle.is_another_awake() || self.host.is_stopped() {
                     return None;

@@ -1,12 +1,17 @@
 //! Starting and ending the threads of a host.
 
+use crate::call::caller::collect_orphans;
+use crate::call::dead_letter::set_sink;
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
 use crate::engine::permits::holders::Need;
 use crate::engine::workers::threads::StartedThread;
 use crate::engine::workers::worker::{CALLED, RECORDED};
+use crate::env::clock::use_clock;
 use crate::sync::{ThreadKind, lock, spawn_thread_with};
+use crate::util::defer::defer;
 use crate::util::notifiers;
+use crate::util::oneshot::be_seen_as;
 use std::cell::Cell;
 use std::{io, ptr};
 
@@ -33,9 +38,11 @@ impl Scheduler {
         let mut launched = lock(&self.launched);
         while *launched < self.permits.len() {
             let permit = *launched;
-            let thread = self.idle.begin(Some(permit));
-            // If a thread cannot be started, the host keeps those started so far, and the caller shuts it down.
-            self.start_thread(thread, Some(permit))?;
+            if !self.start_task(permit) {
+                let thread = self.idle.begin(Some(permit));
+                // If a thread cannot be started, the host keeps those started so far, and the caller shuts it down.
+                self.start_thread(thread, Some(permit))?;
+            }
             *launched += 1;
         }
         drop(launched);
@@ -85,7 +92,7 @@ impl Scheduler {
         let start = |record| {
             let run = move || self.run_thread(thread, permit);
             let thread = spawn_thread_with(ThreadKind::Worker, name, self.config.stack, run)?;
-            Ok(StartedThread { thread, record: Some(record) })
+            Ok(StartedThread::of_thread(thread, Some(record)))
         };
         match made.and_then(start) {
             Ok(started) => {
@@ -123,15 +130,31 @@ impl Scheduler {
 
     /// Sets up the calling thread as a thread of the host, and runs `body` as its only work.
     pub(crate) fn inhabit(&'static self, context: &ThreadContext, body: impl FnOnce(&ThreadContext)) {
-        OF_HOST.set(Some(self));
-        crate::env::clock::use_clock(self.clock_override());
-        crate::call::caller::collect_orphans();
         crate::util::panics::contain_thread();
-        crate::call::dead_letter::set_sink(Some(self));
         if self.recorder.is_on() {
             context.thread.call(RECORDED);
         }
-        context.user.within(|| context.enter(body));
-        OF_HOST.set(None);
+        context.user.within(|| self.lend_thread(context, body));
+    }
+
+    /// Makes the calling thread one of the host's while `body` runs.
+    pub(super) fn lend_thread(&'static self, context: &ThreadContext, body: impl FnOnce(&ThreadContext)) {
+        let (host, kind) = (OF_HOST.replace(Some(self)), ThreadKind::current());
+        let clock = use_clock(self.clock_override());
+        let collects = collect_orphans(true);
+        let sink = set_sink(Some(self));
+        let mut seen = context.thread.be_seen_here();
+        if context.is_driven {
+            ThreadKind::Worker.enter();
+        }
+        let _back = defer(|| {
+            OF_HOST.set(host);
+            kind.enter();
+            use_clock(clock);
+            collect_orphans(collects);
+            set_sink(sink);
+            drop(be_seen_as(seen.take()));
+        });
+        context.enter(body);
     }
 }

@@ -9,6 +9,7 @@
 //!   of awake threads.
 
 pub(crate) mod awake;
+pub(crate) mod driven;
 pub(crate) mod driving;
 pub(crate) mod find;
 pub(crate) mod launch;

@@ -88,13 +88,14 @@ impl ThreadContext {
 
     /// Parks the thread, and records when it parks and wakes.
     pub(super) fn park_recorded(&self, rest: &Rest) {
-        let is_recorded = self.is_recorded();
-        if is_recorded {
-            self.host.recorder.note(RecordKind::Park, 0, 0, None);
-        }
+        self.note(RecordKind::Park);
         self.park(rest);
-        if is_recorded && self.is_recorded() {
-            self.host.recorder.note(RecordKind::Wake, 0, 0, None);
+        self.note(RecordKind::Wake);
+    }
+
+    pub(super) fn note(&self, kind: RecordKind) {
+        if self.is_recorded() {
+            self.host.recorder.note(kind, 0, 0, None);
         }
     }
 

@@ -27,19 +27,56 @@ pub(crate) enum Next {
     Exit(KeepsNothing),
 }
 
+/// Why a thread runs no process.
+pub(super) enum Stop {
+    Park(Rest),
+    Exit(KeepsNothing),
+}
+
 impl ThreadContext {
     pub(crate) fn run(&self) {
         let mut scratch = StepScratch::new(self.thread);
-        while let Err(panic) = contain(Site::Slice, || self.run_with(&mut scratch)) {
-            let seen_to = self.panicked_anew(&mut scratch, panic);
-            self.end_recorded_slice(&mut scratch);
+        self.run_contained(&mut scratch, |scratch| self.run_with(scratch));
+    }
+
+    /// Calls `run`, and calls it again after each panic of a step.
+    fn run_contained<R>(&self, scratch: &mut StepScratch, mut run: impl FnMut(&mut StepScratch) -> R) -> R {
+        loop {
+            let panic = match contain(Site::Slice, || run(scratch)) {
+                Ok(output) => return output,
+                Err(panic) => panic,
+            };
+            let seen_to = self.panicked_anew(scratch, panic);
+            self.end_recorded_slice(scratch);
             if let Err(panic) = seen_to {
                 // All user code runs under a guard; a panic in the runtime must not cost the host a permit either.
                 crate::util::log::error!(%panic, "a panic came from the runtime, between two steps");
-                let _panic = contain(Site::Backstop, || scratch = StepScratch::new(self.thread));
+                let _panic = contain(Site::Backstop, || *scratch = StepScratch::new(self.thread));
                 crate::engine::context::values::forget_values();
             }
         }
+    }
+
+    /// Runs processes, `next` first, until the thread must park or exit. Returns `None` if `may_continue` has returned
+    /// false after a time slice.
+    pub(super) fn run_until_parked(
+        &self,
+        scratch: &mut StepScratch,
+        next: Next,
+        may_continue: impl Fn() -> bool,
+    ) -> Option<Stop> {
+        let mut first = Some(next);
+        self.run_contained(scratch, |scratch| {
+            loop {
+                let next = first.take().unwrap_or_else(|| self.next());
+                if let Err(stop) = self.run_next(next, scratch) {
+                    return Some(stop);
+                }
+                if !may_continue() {
+                    return None;
+                }
+            }
+        })
     }
 
     /// Ends the process whose step panicked, and those whose steps panic in the rest of the time slice.
@@ -74,21 +111,28 @@ impl ThreadContext {
         loop {
             next = match next {
                 Next::Run(token) if !self.thread.is_recorded() => return Some(token),
-                Next::RunTimed(token) if !self.thread.is_recorded() => {
-                    self.run_timed(scratch, token);
-                    self.next()
-                }
-                Next::Run(token) | Next::RunTimed(token) | Next::Recorded(token) => {
-                    self.run_recorded_slice(scratch, token);
-                    self.next()
-                }
-                Next::Park(rest) => {
-                    self.park_recorded(&rest);
-                    self.resume(rest)
-                }
-                Next::Exit(_) => return None,
+                next => match self.run_next(next, scratch) {
+                    Ok(()) => self.next(),
+                    Err(Stop::Park(rest)) => {
+                        self.park_recorded(&rest);
+                        self.resume(rest)
+                    }
+                    Err(Stop::Exit(_)) => return None,
+                },
             }
         }
+    }
+
+    /// Runs the process of `next`, or returns the other action.
+    fn run_next(&self, next: Next, scratch: &mut StepScratch) -> Result<(), Stop> {
+        match next {
+            Next::Run(token) if !self.thread.is_recorded() => self.run_slice(scratch, token),
+            Next::RunTimed(token) if !self.thread.is_recorded() => self.run_timed(scratch, token),
+            Next::Run(token) | Next::RunTimed(token) | Next::Recorded(token) => self.run_recorded_slice(scratch, token),
+            Next::Park(rest) => return Err(Stop::Park(rest)),
+            Next::Exit(keeps_nothing) => return Err(Stop::Exit(keeps_nothing)),
+        }
+        Ok(())
     }
 
     /// Returns the next action of the thread after a time slice.

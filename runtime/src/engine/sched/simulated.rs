@@ -15,7 +15,7 @@ pub(crate) struct SimulatedThread {
 
 /// Prepares the calling thread to act as [`SimulatedThread`]s while `body` runs.
 pub(crate) fn as_simulated_thread(body: impl FnOnce()) {
-    crate::call::caller::collect_orphans();
+    crate::call::caller::collect_orphans(true);
     crate::util::panics::contain_thread();
     body();
     crate::call::dead_letter::set_sink(None);

@@ -33,6 +33,16 @@ pub(crate) struct PermitRest {
     patience: Option<Duration>,
 }
 
+impl Rest {
+    /// Returns the longest time to park, if it is limited.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        match self {
+            Self::Permit(rest) => rest.patience,
+            Self::Inbox(_) => None,
+        }
+    }
+}
+
 pub(crate) enum RestStep {
     /// The thread has a permit, and counts as searching.
     Up,
@@ -102,7 +112,10 @@ impl ThreadContext {
                 }
                 RestOutcome::Ended => return RestStep::Ended,
                 RestOutcome::Asleep(_) if poller => self.patience(),
-                RestOutcome::Asleep(has_spare) => has_spare.then_some(host.config.keep_alive),
+                RestOutcome::Asleep(has_spare) => {
+                    has_spare.then_some(host.config.keep_alive).filter(|_| !self.is_driven)
+                }
+                RestOutcome::Spare(_) if self.is_driven => None,
                 RestOutcome::Spare(has_surplus) => {
                     let now = instant_now();
                     let expires = *rest.expires.get_or_insert_with(|| now.checked_add(host.config.keep_alive));

@@ -8,7 +8,7 @@
 //!   and *Held back*); K3 it marks each thread that is in a time slice: such a thread visits the shared queues and
 //!   checks the clock before its next time slice (`find`), and a time slice that was already marked ends (`slice`); K4
 //!   it executes the orders of the `detector`; K5 it makes sure that a thread drives the reactor, if there is one
-//!   (`driving`).
+//!   (`driving`), and each permit that has no thread (`driven`).
 //!
 //! A thread that runs tasks of the reactor, or a timer's action, between two steps counts as being in a step. A pinned
 //! process holds no permit and prevents no thread from getting one, so it may take any amount of time and is not
@@ -56,6 +56,7 @@ use crate::engine::host::incidents::KeptStall;
 use crate::engine::permits::holders::At;
 use crate::engine::watchdog::detector::{HostSample, Order, RestUntil, StallDetector, ThreadSample, tick_of};
 use crate::engine::watchdog::report::Stall;
+use crate::engine::workers::driven::DrivenWatch;
 use crate::engine::workers::threads::StartedThread;
 use crate::env::clock::{Moment, instant_now};
 use crate::mem::large_blocks;
@@ -69,6 +70,7 @@ use std::time::Duration;
 struct WatchState {
     detector: StallDetector,
     awake: AwakeWatch,
+    driven: DrivenWatch,
     places: Vec<At>,
     threads: Vec<ThreadSample>,
     orders: Vec<Order>,
@@ -83,7 +85,7 @@ impl Scheduler {
             let name = format!("{}-watchdog", self.config.name);
             let thread = spawn_thread(ThreadKind::Watchdog, name, move || self.look_on())?;
             *watchdog = Some(thread.thread().clone());
-            self.keep_thread(StartedThread { thread, record: None });
+            self.keep_thread(StartedThread::of_thread(thread, None));
         }
         Ok(())
     }
@@ -95,6 +97,7 @@ impl Scheduler {
         let mut state = WatchState {
             detector,
             awake: AwakeWatch::new(self.permits.len()),
+            driven: DrivenWatch::default(),
             places: Vec::new(),
             threads: Vec::new(),
             orders: Vec::new(),
@@ -107,7 +110,9 @@ impl Scheduler {
                 RestUntil::Tick => self.stay(now.after(tick), || true),
                 RestUntil::Calm(longest) => {
                     if self.idle.rest_watchdog() {
+                        let longest = self.driven.limit_rest(&mut state.driven, longest, || self.idle.rises());
                         self.rest(longest.map_or(Moment::NEVER, |longest| now.after(longest)));
+                        self.driven.rest_is_over();
                         state.awake.rested();
                     }
                 }
@@ -186,6 +191,7 @@ impl Scheduler {
         self.carry_out(&state.orders, &mut state.open);
         state.orders.clear();
         self.tend_reactor();
+        self.driven.look(&mut state.driven);
         self.watchdog.ticks.add(1);
         rest
     }

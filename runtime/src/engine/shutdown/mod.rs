@@ -51,6 +51,7 @@ use super::backpressure;
 
 use super::host::{Scheduler, UnattendedShutdown};
 use super::watchdog::detector::StepId;
+use super::workers::driven::DrivenWatch;
 use super::workers::threads::StartedThread;
 use crate::call::dead_letter::DeadLetterReason;
 use crate::env::clock::{Moment, instant_now};
@@ -171,14 +172,16 @@ impl Scheduler {
             // however long they have been doing it.
             grace.begin_anew();
         }
-        let mut threads = Vec::new();
+        let (mut threads, mut driven) = (Vec::new(), DrivenWatch::default());
         loop {
+            // The watchdog has ended.
+            self.driven.look(&mut driven);
             threads.append(&mut lock(&self.running));
             let now = instant_now();
             grace.look(now, threads.iter().filter_map(StartedThread::user_code));
             let mut pending = Vec::new();
             for thread in threads {
-                if thread.thread.is_finished() {
+                if thread.has_ended() {
                     thread.join();
                 } else if !thread.user_code().is_some_and(|step| grace.gives_up(now, step)) {
                     pending.push(thread);

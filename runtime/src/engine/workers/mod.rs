@@ -1,9 +1,12 @@
 //! The records of threads, and of the permits that they hold.
 //!
 //! * [`worker`]: the record of one thread, with its deque; [`threads`]: all records of a host;
+//! * [`driven`]: the permits that have no threads of their own; [`driver_state`]: which thread drives such a permit;
 //! * [`running`]: the process that a thread runs, for other threads to see;
 //! * [`pinned`]: the record of a pinned process's thread; [`timed`]: a step that was timed.
 
+pub(crate) mod driven;
+pub(crate) mod driver_state;
 pub(crate) mod pinned;
 pub(crate) mod running;
 pub(crate) mod threads;

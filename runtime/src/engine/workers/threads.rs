@@ -3,9 +3,10 @@
 //! The records are in segments that double in size, so that a record can be found by its index and never moves. The
 //! lowest free record is used first (`permits`), and a loop over all records stops at the highest one in use.
 
+use super::driver_state::DriverState;
 use super::worker::Worker;
 use crate::engine::watchdog::detector::StepId;
-use crate::sync::{CachePadded, JoinHandle, OnceLock};
+use crate::sync::{Arc, CachePadded, JoinHandle, OnceLock};
 
 /// The size of the first segment.
 const FIRST: usize = 8;
@@ -15,13 +16,34 @@ const SEGMENTS: usize = 19;
 
 type Segment = Box<[OnceLock<CachePadded<Worker>>]>;
 
+/// A thread that the host has started, or a task whose polls do the work of a thread.
 pub(crate) struct StartedThread {
-    pub(crate) thread: JoinHandle<()>,
+    end: ThreadEnd,
     /// The record of the thread; the watchdog has none.
-    pub(crate) record: Option<&'static Worker>,
+    record: Option<&'static Worker>,
+}
+
+enum ThreadEnd {
+    Thread(JoinHandle<()>),
+    Task(Arc<DriverState>),
 }
 
 impl StartedThread {
+    pub(crate) fn of_thread(thread: JoinHandle<()>, record: Option<&'static Worker>) -> Self {
+        Self { end: ThreadEnd::Thread(thread), record }
+    }
+
+    pub(crate) fn of_task(task: Arc<DriverState>, record: &'static Worker) -> Self {
+        Self { end: ThreadEnd::Task(task), record: Some(record) }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        match &self.end {
+            ThreadEnd::Thread(thread) => thread.is_finished(),
+            ThreadEnd::Task(task) => task.has_ended(),
+        }
+    }
+
     /// Returns the user code that the thread is in: a step, the exit of a process, a task of the reactor, or the action
     /// of a timer. It may never return. (The watchdog runs no user code.)
     pub(crate) fn user_code(&self) -> Option<StepId> {
@@ -30,7 +52,9 @@ impl StartedThread {
 
     pub(crate) fn join(self) {
         // The thread contains panics of user code. A panic of the runtime itself was printed by the panic hook.
-        let _ended = self.thread.join();
+        if let ThreadEnd::Thread(thread) = self.end {
+            let _ended = thread.join();
+        }
     }
 }
 

@@ -35,7 +35,7 @@ use crate::sync::{
 use crate::thread_cache::lock::{LOST, NOTIFIED, UNWATCHED};
 use crate::thread_cache::tokens::LocalTokens;
 use crate::util::defer::defer;
-use crate::util::oneshot::{RestWatcher, Waiter};
+use crate::util::oneshot::{RestWatcher, Waiter, be_seen_as};
 use std::ptr;
 use std::task::Waker;
 
@@ -90,7 +90,7 @@ pub(crate) struct Worker {
 
 struct Cold {
     handle: Option<ThreadHandle>,
-    /// Wakes the thread while it is parked in a reactor.
+    /// Wakes the thread while it is parked in a reactor, or whenever it is driven by others.
     waker: Option<Waker>,
     /// Whether the thread has been unparked since it was last parked in a reactor.
     unparked: bool,
@@ -284,7 +284,7 @@ impl Worker {
 
     /// Gives this record to the calling thread. Returns the owner's end of the deque.
     pub(crate) fn occupy(&self, watch: &'static dyn RestWatcher) -> Option<Deque<Token>> {
-        crate::util::oneshot::be_seen_as(Some(self.waiter.get_or_init(|| Waiter::new(watch)).clone()));
+        self.waiter.get_or_init(|| Waiter::new(watch));
         self.has_run.store(true, Ordering::Relaxed);
         let mut cold = lock(&self.cold);
         cold.handle = Some(current_thread());
@@ -297,9 +297,18 @@ impl Worker {
 
     /// Frees the record of the calling thread.
     pub(crate) fn vacate(&self, deque: Deque<Token>) {
-        crate::util::oneshot::be_seen_as(None);
         let mut cold = lock(&self.cold);
-        (cold.handle, cold.deque) = (None, Some(deque));
+        (cold.handle, cold.waker, cold.deque) = (None, None, Some(deque));
+    }
+
+    /// Makes `waker` the one that is woken to unpark the thread, until the record is free.
+    pub(crate) fn is_driven_by(&self, waker: Waker) {
+        lock(&self.cold).waker = Some(waker);
+    }
+
+    /// Makes the calling thread appear as this one to others. Returns what it appeared as before.
+    pub(crate) fn be_seen_here(&self) -> Option<Arc<Waiter>> {
+        be_seen_as(self.waiter.get().cloned())
     }
 
     /// Returns whether the thread waits on its stack, and has not been woken.

@@ -1,6 +1,7 @@
 //! The models, one file for each protocol.
 
 mod depot;
+mod driver_state;
 mod driving;
 mod gate;
 mod handoff;
