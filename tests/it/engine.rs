@@ -6,6 +6,7 @@ mod deque;
 mod fairness;
 mod http;
 mod levels;
+mod on_tokio;
 mod pinned;
 mod reactor;
 mod scheduling;
