@@ -4,10 +4,17 @@ use super::calls::Adder;
 use crate::plan::{Outcome, Plan};
 use compare_frame::outside::{self, Handled};
 use postroom::prelude::*;
+use tokio::runtime::Handle;
 
-pub fn ask_from_tasks(runtime: Runtime, plan: &Plan) -> Outcome {
+/// Starts a runtime on the threads of the calling task's Tokio runtime.
+fn on_tokio(plan: &Plan) -> Runtime {
+    Runtime::builder().workers(plan.workers).on_tokio(Handle::current()).build().expect("a Tokio runtime")
+}
+
+pub fn ask_from_tasks(plan: &Plan) -> Outcome {
     let plan = plan.clone();
     outside::in_tokio(plan.workers, async move {
+        let runtime = on_tokio(&plan);
         let adders: Vec<_> =
             (0..outside::called(&plan)).map(|_| runtime.spawn(Adder).serve().expect("an adder")).collect();
         let task = |number: usize, calls| {
@@ -40,9 +47,10 @@ impl Receiver {
     }
 }
 
-pub fn tell_from_tasks(runtime: Runtime, plan: &Plan) -> Outcome {
+pub fn tell_from_tasks(plan: &Plan) -> Outcome {
     let plan = plan.clone();
     outside::in_tokio(plan.workers, async move {
+        let runtime = on_tokio(&plan);
         let (handled, ended) = Handled::new(plan.size);
         let receiver = runtime.spawn(Receiver { handled }).serve().expect("a receiver");
         let task = move |messages| async move {
