@@ -60,6 +60,13 @@ impl Moment {
         }
     }
 
+    /// Like [`now`](Self::now), for a thread that may have slept: from now on, [`about_now`](Self::about_now) goes by this
+    /// reading.
+    pub(crate) fn now_after_rest() -> Self {
+        forget_now();
+        Self::about_now()
+    }
+
     pub(crate) fn instant(self) -> Instant {
         let since = Duration::from_nanos(self.0.get());
         // Never overflows: no system clock has a smaller range than a `Moment`.

@@ -47,7 +47,7 @@ pub(crate) fn now_and_timeout_outside(pid: Pid) -> (Moment, Option<Duration>) {
     let host = pid.resolve().and_then(host_of);
     let time_keeper = host.and_then(SlotHost::time_keeper);
     let is_real = time_keeper.is_some_and(|time_keeper| time_keeper.clock_override().is_none());
-    let now = if is_real { Moment::now() } else { now_for(pid) };
+    let now = if is_real { Moment::now_after_rest() } else { now_for(pid) };
     (now, host.and_then(SlotHost::call_timeout))
 }
 

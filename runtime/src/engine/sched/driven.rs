@@ -23,7 +23,10 @@
 //!   from a task to an idle host would otherwise wake the watchdog each time.) The watchdog announces that it rests, and
 //!   then looks at all permits once more; a thread calls, and then looks whether the watchdog rests. All four are
 //!   sequentially consistent, so one of the two sees the other.
+//! * U4 A thread of a host may poll the task, too: a process may run the library's runtime in a step. The thread-locals
+//!   of such a thread are those of that step. So it does not drive, and a thread helps out.
 
+use super::launch::is_of_a_host;
 use super::run_loop::Stop;
 use super::spare::Rest;
 use crate::engine::context::thread::ThreadContext;
@@ -37,8 +40,8 @@ use crate::engine::workers::worker::RECORDED;
 use crate::env::clock::{Moment, forget_now, instant_now};
 use crate::recorder::kind::RecordKind;
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, Mutex, OnceLock, Ordering, OwnedCell, ThreadHandle, ThreadKind, current_thread, lock,
-    park, spawn_thread_with, unpark,
+    Arc, AtomicBool, AtomicU64, Mutex, OnceLock, Ordering, OwnedCell, ThreadHandle, ThreadKind, Weak, current_thread,
+    lock, park, spawn_thread_with, unpark,
 };
 use crate::util::notifiers;
 use crate::util::thread_bound::this_thread;
@@ -54,6 +57,7 @@ const MOST: Duration = Duration::from_micros(200);
 const UNTIMED: u32 = 4;
 
 pub(crate) struct DrivenPermit {
+    me: Weak<Self>,
     host: &'static Scheduler,
     /// The index of the record.
     index: usize,
@@ -307,6 +311,11 @@ impl PermitTask for DrivenPermit {
     fn poll(&self, waker: &Waker) -> TaskPoll {
         // All wakers of a task wake it.
         self.task.get_or_init(|| waker.clone());
+        if is_of_a_host() {
+            // U4.
+            self.me.upgrade().into_iter().for_each(Driven::help_out);
+            return TaskPoll::Rests(None);
+        }
         self.relieve();
         match self.drive() {
             Drive::Ended => TaskPoll::Over,
@@ -336,7 +345,7 @@ impl Driven for DrivenPermit {
         self.drives.load(Ordering::Relaxed)
     }
 
-    /// Performs U1 and U2, unless a thread helps out already.
+    /// Performs U1, U2 and U4, unless a thread helps out already.
     fn help_out(self: Arc<Self>) {
         let mut helper = lock(&self.helper);
         if helper.is_some() || self.state.has_ended() {
@@ -373,7 +382,8 @@ impl Scheduler {
             self.idle.dismiss(index);
             return false;
         };
-        let driven = Arc::new(DrivenPermit {
+        let driven = Arc::new_cyclic(|me| DrivenPermit {
+            me: me.clone(),
             host: self,
             index,
             state: Arc::new(DriverState::called()),
