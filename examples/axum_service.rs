@@ -27,6 +27,7 @@ use axum::routing::{get, post};
 use postroom::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 #[derive(Debug, thiserror::Error)]
@@ -178,7 +179,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The crash is intended. A service would keep the panic report for its log.
     panic::set_hook(Box::new(|_| {}));
 
-    let runtime = Runtime::new()?; // tasks call processes, but no process uses Tokio, so no handle is required
+    let runtime = Runtime::builder().on_tokio(Handle::current()).build()?; // processes run on the threads of Tokio
     let tree = Supervisor::one_for_one()
         // This delay is much too long for a service. Here it ensures that the stock is down while the program makes
         // requests to it.

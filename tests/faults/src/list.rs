@@ -33,6 +33,7 @@ impl Tests {
             "lib" => words("-p postroom --lib --features test"),
             "macros" => words("-p postroom-macros --lib"),
             "models" => words("-p postroom-models --lib"),
+            "ui" => words("-p postroom-ui --test ui"),
             "console" => words("-p postroom-console --lib"),
             program => match program.strip_prefix("console-") {
                 Some(program) => words(&format!("-p postroom-console --test {program}")),

@@ -145,7 +145,7 @@ impl ThreadContext {
     pub(crate) fn block_handed_off<R>(&self, block: impl FnOnce() -> R, is_async: bool) -> R {
         self.run_blocking(|| {
             let _comes_back = defer(|| self.come_back(is_async));
-            block()
+            self.tell_reactor(block)
         })
     }
 
@@ -163,8 +163,13 @@ impl ThreadContext {
         self.log_in_place();
         self.run_blocking(|| {
             let _stayed = defer(|| self.host.idle.with_permits(|permits| permits.record(self.index).in_place = false));
-            block()
+            self.tell_reactor(block)
         })
+    }
+
+    /// Runs `block`, which blocks a thread that may have other tasks of the reactor.
+    fn tell_reactor<R>(&self, block: impl FnOnce() -> R) -> R {
+        if self.has_tasks_of_reactor.get() { self.user.while_blocking(block) } else { block() }
     }
 
     fn run_blocking<R>(&self, block: impl FnOnce() -> R) -> R {
@@ -177,7 +182,7 @@ impl ThreadContext {
                 BLOCKING_CONTEXT.set(outer);
                 forget_now();
             });
-            if self.is_driven { self.user.while_blocking(block) } else { block() }
+            block()
         })
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct ThreadContext {
     pub(crate) pinned_thread: Option<&'static PinnedThread>,
     /// Whether other threads do the work of this one: see `sched/driven`.
     pub(crate) is_driven: bool,
+    /// Whether the thread that drives it has other tasks of the host's reactor.
+    pub(crate) has_tasks_of_reactor: Cell<bool>,
     pub(crate) deque: Deque<Token>,
     /// Number of steps that the thread had run when a shared queue last came first.
     pub(crate) fair: Cell<u64>,
@@ -101,6 +103,7 @@ impl ThreadContext {
             is_new: Cell::new(permit.is_none()),
             pinned_thread: None,
             is_driven: false,
+            has_tasks_of_reactor: Cell::new(false),
             deque,
             fair: Cell::new(0),
             visits: Cell::new(0),

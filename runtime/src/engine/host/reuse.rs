@@ -128,6 +128,7 @@ impl Scheduler {
             pinned_thread.thread.renew();
         }
         self.threads.first(usize::MAX).for_each(|(_, worker)| worker.renew());
+        self.driven.forget_ended();
         while self.left.pop().is_some() {}
         let late = self.timers.take();
         self.generators.store(0, Ordering::Relaxed);

@@ -142,21 +142,23 @@ impl Future for PermitFuture {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let Self { permit, timer } = &mut *self;
-        loop {
-            let Some(driven) = permit else { return Poll::Ready(()) };
-            match driven.poll(context.waker()) {
-                TaskPoll::Over => *permit = None,
-                TaskPoll::Again => {
+        let Some(driven) = permit else { return Poll::Ready(()) };
+        match driven.poll(context.waker()) {
+            TaskPoll::Over => {
+                *permit = None;
+                return Poll::Ready(());
+            }
+            TaskPoll::Again => context.waker().wake_by_ref(),
+            TaskPoll::Rests(None) => {}
+            TaskPoll::Rests(Some(until)) => {
+                if poll_timer(timer, until, context).is_ready() {
+                    // Polled again behind other tasks: with a paused clock, Tokio's time is ahead of the real time.
+                    driven.time_is_up();
                     context.waker().wake_by_ref();
-                    return Poll::Pending;
                 }
-                TaskPoll::Rests(None) => return Poll::Pending,
-                TaskPoll::Rests(Some(until)) => match poll_timer(timer, until, context) {
-                    Poll::Ready(()) => driven.time_is_up(),
-                    Poll::Pending => return Poll::Pending,
-                },
             }
         }
+        Poll::Pending
     }
 }
 

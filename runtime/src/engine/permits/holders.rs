@@ -298,6 +298,28 @@ impl Permits {
         Some(driven)
     }
 
+    /// Passes the permit of a sleeping thread in `list`, other than `poller`, to `driven`, which has become spare and
+    /// takes its place in the list. Returns the former sleeper, which must be woken. Does nothing if `driven` is not
+    /// driven by others, or all sleepers are.
+    pub(crate) fn pass_from_sleeper(
+        &mut self,
+        driven: usize,
+        list: &mut [usize],
+        poller: Option<usize>,
+    ) -> Option<usize> {
+        if !self.places[driven].is_driven || self.at(driven) != At::Spare {
+            return None;
+        }
+        let may_give = |&&mut sleeper: &&mut usize| !self.places[sleeper].is_driven && poller != Some(sleeper);
+        let place = list.iter_mut().find(may_give)?;
+        let sleeper = std::mem::replace(place, driven);
+        let At::Asleep(permit) = self.at(sleeper) else { return None };
+        self.spare.retain(|&spare| spare != driven);
+        self.begin_sleep(driven, permit);
+        self.become_spare(sleeper);
+        Some(sleeper)
+    }
+
     /// Passes the permit of `sleeper` to `back`; the sleeper becomes spare. Returns the permit, and true if the sleeper
     /// must be woken, because its sleep is longer than the lifetime of a spare thread or because there are too many
     /// threads.
@@ -391,6 +413,31 @@ mod tests {
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false, false, true]);
         permits.stopped = true;
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
+    }
+
+    /// Catches: a permit that stays with a thread of the host's own although one that is driven by others could have it.
+    #[test]
+    fn a_driven_thread_that_is_spare_takes_the_permit_of_one_that_sleeps() {
+        let mut permits = two(3);
+        permits.set_driven(0);
+        assert_eq!(permits.pass_to_driven(1), None, "no driven thread is spare");
+        let own = permits.admit(None);
+        permits.become_spare(own);
+        assert_eq!(permits.pass_to_spare(0, At::Detached), Some(own));
+        permits.become_spare(0);
+        assert!(!permits.retire(0), "it is needed again");
+        // The other thread is about to sleep, or sleeps.
+        assert_eq!((permits.pass_to_driven(own), permits.at(0), permits.at(own)), (Some(0), At::Asleep(0), At::Detached));
+        permits.end_sleep(0);
+        assert_eq!(permits.pass_to_driven(0), None, "it is driven itself");
+        permits.become_spare(own);
+        assert_eq!(permits.pass_to_spare(0, At::Detached), Some(own));
+        permits.begin_sleep(own, 0);
+        permits.become_spare(0);
+        let mut list = [own];
+        assert_eq!(permits.pass_from_sleeper(0, &mut list, Some(own)), None, "the poller waits for a timer");
+        assert_eq!((permits.pass_from_sleeper(0, &mut list, None), list), (Some(own), [0]));
+        assert_eq!((permits.at(0), permits.at(own)), (At::Asleep(0), At::Spare));
     }
 
     /// Catches: a thread beyond the limit for a reservation that a starting or ending thread will satisfy. (Faults: in

@@ -21,7 +21,8 @@
 //!   and then looks at all queues itself, by F3 or S3.)
 //! * S4 parks until a thread has taken it off the list.
 //! * If its permit is taken from it in the meantime, or a thread waits for one at S1, it still does S3, and P3 to P5
-//!   for the work that it sees (`handoff`).
+//!   for the work that it sees (`handoff`). The same applies if a spare thread that others drive (`sched/driven`) enters
+//!   the list in its place.
 //!
 //! A thread that finds work while searching:
 //! * F1 counts itself as running; F2 executes a fence; F3 if it was the last searcher, looks at all queues, and if
@@ -341,9 +342,9 @@ impl Idle {
         let searching = if searched { SEARCHING } else { 0 };
         let mut sleepers = lock(&self.sleepers);
         let given = sleepers.permits.pass_to_waiting(thread, At::Detached);
-        if let Some(driven) = sleepers.permits.pass_to_driven(thread) {
+        let driven = sleepers.permits.pass_to_driven(thread);
+        if let Some(driven) = driven {
             sleepers.list.push(driven);
-            sleepers.lulls += u64::from(sleepers.list.len() == self.permits);
             self.counts.fetch_add(SLEEPING, Ordering::SeqCst);
         }
         let result = match sleepers.permits.at(thread) {
@@ -358,7 +359,6 @@ impl Idle {
                 } else {
                     sleepers.list.push(thread);
                 }
-                sleepers.lulls += u64::from(sleepers.list.len() == self.permits);
                 self.counts.fetch_add(change, Ordering::SeqCst);
                 Ok(poller)
             }
@@ -368,6 +368,8 @@ impl Idle {
                 Err(BecameSpare(given))
             }
         };
+        let enters = result.is_ok() || driven.is_some();
+        sleepers.lulls += u64::from(enters && sleepers.list.len() == self.permits);
         drop(sleepers);
         fence(Ordering::SeqCst);
         result

@@ -23,12 +23,14 @@
 //!   from a task to an idle host would otherwise wake the watchdog each time.) The watchdog announces that it rests, and
 //!   then looks at all permits once more; a thread calls, and then looks whether the watchdog rests. All four are
 //!   sequentially consistent, so one of the two sees the other.
-//! * U4 A thread of a host may poll the task, too: a process may run the library's runtime in a step. The thread-locals
-//!   of such a thread are those of that step. So it does not drive, and a thread helps out.
+//! * U4 A process may run the library's runtime in a step, in its start or in its end. The thread-locals of the thread
+//!   are then those of that step. So such a thread does not drive, and another one helps out.
 
 use super::launch::is_of_a_host;
-use super::run_loop::Stop;
+use super::run_loop::Next;
 use super::spare::Rest;
+use crate::call::caller::is_ending;
+use crate::engine::context::own::starting;
 use crate::engine::context::thread::ThreadContext;
 use crate::engine::host::Scheduler;
 use crate::engine::io::reactor::{PermitTask, TaskPoll};
@@ -45,16 +47,12 @@ use crate::sync::{
 };
 use crate::util::notifiers;
 use crate::util::thread_bound::this_thread;
-use std::cell::Cell;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-/// How long a thread drives a permit before it returns to its tasks. The current time slice ends first, which takes a
-/// tick more at most. A guess: short for a task that waits, and long compared with the cost of a poll.
+/// How long a thread drives a permit before it returns to its tasks; it finishes the time slice that it is in. A guess:
+/// short for a task that waits, and long compared with the cost of a poll.
 const MOST: Duration = Duration::from_micros(200);
-
-/// Number of time slices for each reading of the clock.
-const UNTIMED: u32 = 4;
 
 pub(crate) struct DrivenPermit {
     me: Weak<Self>,
@@ -114,10 +112,7 @@ impl DrivenPermit {
     fn call(&self) {
         match self.state.call() {
             Called::AtRest => {
-                // U3.
-                if self.host.driven.does_watchdog_rest() {
-                    self.host.wake_watchdog();
-                }
+                self.end_rest();
                 self.notify();
             }
             Called::Driven => lock(&self.driver).thread.iter().for_each(unpark),
@@ -125,8 +120,15 @@ impl DrivenPermit {
         }
     }
 
+    /// Performs U3.
+    fn end_rest(&self) {
+        if self.host.driven.does_watchdog_rest() {
+            self.host.wake_watchdog();
+        }
+    }
+
     /// Notifies the thread that helps out, or else the task. (A thread that begins to help out looks for a call
-    /// afterwards, so that it misses none that has notified the task.)
+    /// afterwards, so that it misses none that has notified the task. One that ends its help notifies again.)
     fn notify(&self) {
         if self.is_helped.load(Ordering::SeqCst)
             && let Some(helper) = &*lock(&self.helper)
@@ -147,26 +149,31 @@ impl DrivenPermit {
 
     fn note_driver(&self) {
         self.drives.store(self.drives.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.until.store(Moment::NEVER.nanoseconds(), Ordering::Relaxed);
         let mut driver = lock(&self.driver);
         if driver.number != this_thread() {
             *driver = PermitDriver { number: this_thread(), thread: Some(current_thread()) };
         }
     }
 
-    fn drive(&self) -> Drive {
+    /// Drives the permit, unless another thread does. `is_task` tells whether the caller is a task.
+    fn drive(&self, is_task: bool) -> Drive {
         if !self.state.begin() {
             return if self.state.has_ended() { Drive::Ended } else { Drive::Stopped };
         }
         self.note_driver();
-        let budget = Budget::default();
+        // If the thread has slept, this may lie in the past; the drive then ends after one time slice.
+        let until = Moment::about_now().after(MOST);
         loop {
             // SAFETY: the calling thread is the driver, and there is only one (V2).
-            let drive = self.seat.with_mut(|seat| self.drive_from(unsafe { &mut *seat }, &budget));
+            let drive = self.seat.with_mut(|seat| self.drive_from(unsafe { &mut *seat }, is_task, until));
             match drive {
                 Drive::Rests if self.state.rest() => {}
-                Drive::Rests if budget.is_left() => continue,
+                Drive::Rests if Moment::about_now() < until => continue,
                 Drive::Rests | Drive::Stopped => {
                     self.state.stop();
+                    // U3, for calls during the drive.
+                    self.end_rest();
                     return Drive::Stopped;
                 }
                 Drive::Ended => {
@@ -179,7 +186,7 @@ impl DrivenPermit {
         }
     }
 
-    fn drive_from(&self, place: &mut Option<Box<Seat>>, budget: &Budget) -> Drive {
+    fn drive_from(&self, place: &mut Option<Box<Seat>>, is_task: bool, until: Moment) -> Drive {
         let seat = match place {
             Some(seat) => seat,
             None => match self.take_seat() {
@@ -188,8 +195,9 @@ impl DrivenPermit {
             },
         };
         let Seat { context, scratch, then } = &mut **seat;
+        context.has_tasks_of_reactor.set(is_task);
         let mut drive = Drive::Ended;
-        self.host.lend_thread(context, |context| drive = self.run(context, scratch, then, budget));
+        self.host.lend_thread(context, |context| drive = self.run(context, scratch, then, until));
         if let Drive::Ended = drive
             && let Some(seat) = place.take()
         {
@@ -215,28 +223,60 @@ impl DrivenPermit {
     }
 
     /// Runs processes until the permit rests or ends, or the time is up.
-    fn run(&self, context: &ThreadContext, scratch: &mut StepScratch, then: &mut Then, budget: &Budget) -> Drive {
+    fn run(&self, context: &ThreadContext, scratch: &mut StepScratch, then: &mut Then, until: Moment) -> Drive {
         forget_now();
-        let next = match std::mem::replace(then, Then::Search) {
+        let begin = || match std::mem::replace(then, Then::Search) {
             Then::Search => context.next(),
             Then::Resume(rest) => {
                 context.note(RecordKind::Wake);
                 context.resume(rest)
             }
         };
-        match context.run_until_parked(scratch, next, || budget.is_left()) {
-            None => {
+        match context.run_while(scratch, begin, || Moment::about_now() < until) {
+            Next::Run(token) | Next::RunTimed(token) | Next::Recorded(token) => {
                 // The next driver has a ring of its own.
                 context.write_slice_end();
+                // Others may take it: the thread has other tasks first.
+                context.deque.push(token);
+                self.host.announce();
                 Drive::Stopped
             }
-            Some(Stop::Exit(_)) => Drive::Ended,
-            Some(Stop::Park(rest)) => {
+            Next::Exit(_) => Drive::Ended,
+            Next::Park(rest) => {
                 context.note(RecordKind::Park);
                 let until = rest.patience().map_or(Moment::NEVER, |patience| Moment::now_by(None).after(patience));
                 self.until.store(until.nanoseconds(), Ordering::Relaxed);
                 *then = Then::Resume(rest);
                 Drive::Rests
+            }
+        }
+    }
+
+    /// Starts a thread that helps out, unless there is one. Returns whether it has started one.
+    fn start_helper(self: Arc<Self>) -> bool {
+        let mut helper = lock(&self.helper);
+        if helper.is_some() || self.state.has_ended() {
+            return false;
+        }
+        let (host, permit) = (self.host, self.clone());
+        let name = format!("{}-{}", host.config.name, self.index);
+        match spawn_thread_with(ThreadKind::Worker, name, host.config.stack, move || permit.help()) {
+            Ok(thread) => {
+                *helper = Some(thread.thread().clone());
+                self.is_helped.store(true, Ordering::SeqCst);
+                drop(helper);
+                host.keep_thread(StartedThread::of_thread(thread, host.threads.get(self.index)));
+                true
+            }
+            Err(error) => {
+                drop(helper);
+                // It tries again.
+                host.wake_watchdog();
+                notifiers::run(move || {
+                    crate::util::log::error!(%error, host = %host.config.name, "no thread could be started for a task \
+                        that is not polled: it is tried again");
+                });
+                false
             }
         }
     }
@@ -252,6 +292,8 @@ impl DrivenPermit {
             // Checked right before each park: a step of the drive may have parked, too, and consumed the unpark.
             while is_asked() {
                 match self.patience() {
+                    // No thread relieves this one if the permit ended while this one was being started.
+                    _ if self.state.has_ended() => return,
                     _ if self.state.waits() => {}
                     Some(Duration::ZERO) => self.call(),
                     patience => {
@@ -259,41 +301,21 @@ impl DrivenPermit {
                         continue;
                     }
                 }
-                if let Drive::Ended = self.drive() {
+                if let Drive::Ended = self.drive(false) {
                     return;
                 }
             }
         });
-        // The task waits for its own timer only.
+        // The task waits for its own timer only, and may have found this thread driving. So may another helper, if the
+        // task has been dropped.
         self.task.get().into_iter().for_each(Waker::wake_by_ref);
+        lock(&self.helper).iter().for_each(unpark);
     }
 
     /// Returns how long the permit rests unless it is called.
     fn patience(&self) -> Option<Duration> {
         let until = Moment::of_nanoseconds(self.until.load(Ordering::Relaxed));
         (until < Moment::NEVER).then(|| until.since(Moment::now_by(None)))
-    }
-}
-
-/// What is left of a drive.
-#[derive(Default)]
-struct Budget {
-    slices: Cell<u32>,
-    until: Cell<Option<Moment>>,
-}
-
-impl Budget {
-    /// Counts a time slice. Returns whether another one may follow.
-    fn is_left(&self) -> bool {
-        let slices = self.slices.get() + 1;
-        self.slices.set(slices);
-        if !slices.is_multiple_of(UNTIMED) {
-            return true;
-        }
-        let now = Moment::now_by(None);
-        let until = self.until.get().unwrap_or(now.after(MOST));
-        self.until.set(Some(until));
-        now < until
     }
 }
 
@@ -311,13 +333,16 @@ impl PermitTask for DrivenPermit {
     fn poll(&self, waker: &Waker) -> TaskPoll {
         // All wakers of a task wake it.
         self.task.get_or_init(|| waker.clone());
-        if is_of_a_host() {
+        if self.state.has_ended() {
+            return TaskPoll::Over;
+        }
+        if is_of_a_host() || starting().is_some() || is_ending() {
             // U4.
-            self.me.upgrade().into_iter().for_each(Driven::help_out);
+            self.me.upgrade().into_iter().for_each(|this| _ = this.start_helper());
             return TaskPoll::Rests(None);
         }
         self.relieve();
-        match self.drive() {
+        match self.drive(true) {
             Drive::Ended => TaskPoll::Over,
             Drive::Stopped if self.state.waits() => TaskPoll::Again,
             Drive::Stopped | Drive::Rests => {
@@ -331,7 +356,7 @@ impl PermitTask for DrivenPermit {
     }
 
     fn leave(self: Arc<Self>) {
-        let _called = self.state.call();
+        self.call();
         self.help_out();
     }
 }
@@ -345,25 +370,11 @@ impl Driven for DrivenPermit {
         self.drives.load(Ordering::Relaxed)
     }
 
-    /// Performs U1, U2 and U4, unless a thread helps out already.
+    /// Performs U1 and U2.
     fn help_out(self: Arc<Self>) {
-        let mut helper = lock(&self.helper);
-        if helper.is_some() || self.state.has_ended() {
-            return;
-        }
-        let (host, permit) = (self.host, self.clone());
-        let name = format!("{}-{}", host.config.name, self.index);
-        match spawn_thread_with(ThreadKind::Worker, name, host.config.stack, move || permit.help()) {
-            Ok(thread) => {
-                *helper = Some(thread.thread().clone());
-                self.is_helped.store(true, Ordering::SeqCst);
-                drop(helper);
-                host.keep_thread(StartedThread::of_thread(thread, host.threads.get(self.index)));
-            }
-            Err(error) => notifiers::run(move || {
-                crate::util::log::error!(%error, host = %host.config.name, "no thread could be started for a task that \
-                    is not polled: it is tried again");
-            }),
+        if self.clone().start_helper() {
+            // The task may have been polled in the meantime, and relieved nobody.
+            self.task.get().into_iter().for_each(Waker::wake_by_ref);
         }
     }
 

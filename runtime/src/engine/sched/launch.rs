@@ -8,6 +8,7 @@ use crate::engine::permits::holders::Need;
 use crate::engine::workers::threads::StartedThread;
 use crate::engine::workers::worker::{CALLED, RECORDED};
 use crate::env::clock::use_clock;
+use crate::mailbox::node_pool;
 use crate::sync::{ThreadKind, lock, spawn_thread_with};
 use crate::util::defer::defer;
 use crate::util::notifiers;
@@ -143,6 +144,7 @@ impl Scheduler {
         let clock = use_clock(self.clock_override());
         let collects = collect_orphans(true);
         let sink = set_sink(Some(self));
+        let congested = node_pool::set_known_congested(0);
         let mut seen = context.thread.be_seen_here();
         if context.is_driven {
             ThreadKind::Worker.enter();
@@ -153,6 +155,7 @@ impl Scheduler {
             use_clock(clock);
             collect_orphans(collects);
             set_sink(sink);
+            node_pool::set_known_congested(congested);
             drop(be_seen_as(seen.take()));
         });
         context.enter(body);

@@ -27,12 +27,6 @@ pub(crate) enum Next {
     Exit(KeepsNothing),
 }
 
-/// Why a thread runs no process.
-pub(super) enum Stop {
-    Park(Rest),
-    Exit(KeepsNothing),
-}
-
 impl ThreadContext {
     pub(crate) fn run(&self) {
         let mut scratch = StepScratch::new(self.thread);
@@ -57,23 +51,24 @@ impl ThreadContext {
         }
     }
 
-    /// Runs processes, `next` first, until the thread must park or exit. Returns `None` if `may_continue` has returned
-    /// false after a time slice.
-    pub(super) fn run_until_parked(
+    /// Runs processes, beginning with what `begin` returns. Returns the first action that it has not carried out: to
+    /// park, to exit, or to run a process although `may_continue` has returned false.
+    pub(super) fn run_while(
         &self,
         scratch: &mut StepScratch,
-        next: Next,
+        begin: impl FnOnce() -> Next,
         may_continue: impl Fn() -> bool,
-    ) -> Option<Stop> {
-        let mut first = Some(next);
+    ) -> Next {
+        let (mut begin, mut has_run) = (Some(begin), false);
         self.run_contained(scratch, |scratch| {
             loop {
-                let next = first.take().unwrap_or_else(|| self.next());
-                if let Err(stop) = self.run_next(next, scratch) {
-                    return Some(stop);
+                let next = begin.take().map_or_else(|| self.next(), |begin| begin());
+                let runs = !matches!(next, Next::Park(_) | Next::Exit(_));
+                if !runs || std::mem::replace(&mut has_run, true) && !may_continue() {
+                    return next;
                 }
-                if !may_continue() {
-                    return None;
+                if let Err(next) = self.run_next(next, scratch) {
+                    return next;
                 }
             }
         })
@@ -113,24 +108,23 @@ impl ThreadContext {
                 Next::Run(token) if !self.thread.is_recorded() => return Some(token),
                 next => match self.run_next(next, scratch) {
                     Ok(()) => self.next(),
-                    Err(Stop::Park(rest)) => {
+                    Err(Next::Park(rest)) => {
                         self.park_recorded(&rest);
                         self.resume(rest)
                     }
-                    Err(Stop::Exit(_)) => return None,
+                    Err(_) => return None,
                 },
             }
         }
     }
 
-    /// Runs the process of `next`, or returns the other action.
-    fn run_next(&self, next: Next, scratch: &mut StepScratch) -> Result<(), Stop> {
+    /// Runs the process of `next`, or returns `next` if it is to park or to exit.
+    fn run_next(&self, next: Next, scratch: &mut StepScratch) -> Result<(), Next> {
         match next {
             Next::Run(token) if !self.thread.is_recorded() => self.run_slice(scratch, token),
             Next::RunTimed(token) if !self.thread.is_recorded() => self.run_timed(scratch, token),
             Next::Run(token) | Next::RunTimed(token) | Next::Recorded(token) => self.run_recorded_slice(scratch, token),
-            Next::Park(rest) => return Err(Stop::Park(rest)),
-            Next::Exit(keeps_nothing) => return Err(Stop::Exit(keeps_nothing)),
+            Next::Park(_) | Next::Exit(_) => return Err(next),
         }
         Ok(())
     }

@@ -189,6 +189,7 @@ impl Scheduler {
             }
             threads = pending;
             if threads.is_empty() && lock(&self.running).is_empty() {
+                self.driven.forget_ended();
                 return self.stuck();
             }
             park(Some(LOOK));
@@ -246,6 +247,7 @@ impl Scheduler {
             return;
         }
         self.stop_threads();
+        self.driven.help_all();
         let (timers, user) = (self.timers.take(), self.take_user());
         let report = ending.take().map(|shutdown| self.report_of(&shutdown));
         // The rest of this function runs user code, such as a log subscriber. That code may end this host or start

@@ -42,14 +42,12 @@ pub(crate) struct DrivenWatch {
 
 impl DrivenPermits {
     pub(crate) fn add(&self, permit: Arc<dyn Driven>) {
-        let mut permits = lock(&self.permits);
-        permits.retain(|permit| !permit.has_ended());
-        permits.push(permit);
+        lock(&self.permits).push(permit);
     }
 
     /// Performs U1. Called at each tick.
     pub(crate) fn look(&self, watch: &mut DrivenWatch) {
-        let permits = lock(&self.permits);
+        let permits = lock(&self.permits).clone();
         watch.late.resize(permits.len(), (0, 0));
         for (permit, (drives, ticks)) in permits.iter().zip(&mut watch.late) {
             let before = std::mem::replace(drives, permit.drives());
@@ -79,6 +77,17 @@ impl DrivenPermits {
         }
         self.watchdog_rests.store(true, Ordering::SeqCst);
         if permits.iter().any(|permit| permit.waits()) { doze } else { longest }
+    }
+
+    /// Forgets the permits that have ended: a task's waker keeps parts of its library alive.
+    pub(crate) fn forget_ended(&self) {
+        lock(&self.permits).retain(|permit| !permit.has_ended());
+    }
+
+    /// Has threads help out wherever a permit waits. Called when the watchdog has ended.
+    pub(crate) fn help_all(&self) {
+        let permits = lock(&self.permits).clone();
+        permits.into_iter().filter(|permit| permit.waits()).for_each(Driven::help_out);
     }
 
     pub(crate) fn rest_is_over(&self) {
