@@ -97,3 +97,32 @@ pub(crate) fn bring(letter: DeadLetter) {
         sink.dead_letter(letter);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::{AtomicUsize, Ordering};
+
+    struct Counts(AtomicUsize);
+
+    impl Sink for Counts {
+        fn dead_letter(&'static self, _: DeadLetter) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Catches: a sink that stays after a thread has acted for another host.
+    #[test]
+    fn a_thread_that_has_sunk_into_a_host_does_so_no_more() {
+        static SINKS: [Counts; 2] = [const { Counts(AtomicUsize::new(0)) }; 2];
+        let to = Pid::new(crate::NodeId::new(7).expect("a node ID"), 0, 0, 1);
+        let letter = || bring(DeadLetter::new(to, Payload::new(()), DeadLetterReason::Ended, None));
+        letter();
+        while_sinking_into(&SINKS[0], || {
+            while_sinking_into(&SINKS[1], letter);
+            (0..2).for_each(|_| letter());
+        });
+        (0..4).for_each(|_| letter());
+        assert_eq!(SINKS.each_ref().map(|sink| sink.0.load(Ordering::Relaxed)), [2, 1]);
+    }
+}

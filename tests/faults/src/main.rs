@@ -297,6 +297,7 @@ impl Place {
         command.current_dir(self.copy.join(match tests.is_of_the_console() {
             true => "console",
             false if tests.word.starts_with("lib") => "runtime",
+            false if tests.word.starts_with("ui") => "tests/ui",
             false => "tests",
         }));
         command.args(tests.filter()).env("POSTROOM_FAULT", number.to_string());

@@ -60,6 +60,12 @@ impl Worker {
         ctx.sleep(Duration::from_millis(2)).await;
     }
 
+    /// Sleeps for so long that the watchdog rests, and fires no timer.
+    #[message]
+    async fn sleep(&mut self, ctx: &mut Context<Self>) {
+        ctx.sleep(Duration::from_millis(300)).await;
+    }
+
     #[message]
     fn fail(&mut self) {
         panic!("as asked");
@@ -99,7 +105,7 @@ fn processes_run_on_the_threads_of_tokio() {
                     assert_eq!(task.await?.1, "theirs");
                 }
                 assert_eq!(worker.add(0).await?, 64);
-                worker.nap().await?;
+                worker.sleep().await?;
                 assert!(runtime.shutdown_async().await?.is_clean());
                 Outcome::Ok(())
             })
@@ -170,7 +176,7 @@ fn processes_run_while_tokio_does_not() {
         assert_eq!(worker_of.nap().timeout(LONG).wait(), Ok(()));
         held.open();
         // The threads of Tokio take over again.
-        eventually(|| worker_of.thread().timeout(LONG).wait().unwrap() == "theirs");
+        eventually(|| (0..50).all(|_| worker_of.thread().timeout(LONG).wait().unwrap() == "theirs"));
         assert!(runtime.shutdown().unwrap().is_clean());
 
         // No thread is in `block_on`.
@@ -288,25 +294,37 @@ fn a_tokio_without_timers_leaves_the_workers_to_postroom() {
     });
 }
 
-/// Catches: a permit that stays with a thread that has helped out, so that a thread is woken for each call from then on.
+/// Catches: a permit that stays with a thread of Postroom's own, so that a thread is woken for each call from then on.
 #[test]
-fn after_a_step_that_blocks_the_threads_of_tokio_run_processes_again() {
+fn after_a_step_that_blocks_or_sticks_the_threads_of_tokio_run_processes_again() {
     soon(|| {
         let tokio = several();
-        tokio.block_on(async {
-            let runtime = on(&tokio);
-            let (blocks, asked) = (worker(&runtime), worker(&runtime));
-            for _ in 0..10 {
-                let (inside, held) = (Latch::new(), Latch::new());
-                blocks.block(inside.clone(), held.clone()).send().unwrap();
-                tokio::task::spawn_blocking(move || inside.wait()).await.unwrap();
-                asked.add(1).await.unwrap();
-                held.open();
-                while asked.thread().await.unwrap() != "theirs" {
-                    tokio::task::yield_now().await;
-                }
+        let runtime = Runtime::builder().on_tokio(tokio.handle().clone()).workers(1).build().unwrap();
+        let (blocks, asked, other) = (worker(&runtime), worker(&runtime), worker(&runtime));
+        let returns = || eventually(|| asked.thread().timeout(LONG).wait().unwrap() == "theirs");
+        let begin = |worker: Address<Worker>, sticks: bool| {
+            let (inside, held) = (Latch::new(), Latch::new());
+            match sticks {
+                true => worker.stick(inside.clone(), held.clone()).send().unwrap(),
+                false => worker.block(inside.clone(), held.clone()).send().unwrap(),
             }
-            assert!(runtime.shutdown_async().await.unwrap().is_clean());
-        });
+            inside.wait();
+            held
+        };
+        for sticks in [false, true, false, true] {
+            // When the step ends, the other thread mostly sleeps.
+            let held = begin(blocks, sticks);
+            assert_ne!(asked.thread().timeout(LONG).wait().unwrap(), "theirs");
+            held.open();
+            returns();
+            // When the step ends, the other thread is in a step of its own.
+            let held = begin(blocks, sticks);
+            let held_too = begin(other, true);
+            held.open();
+            eventually(|| blocks.add(0).timeout(LONG).wait().is_ok());
+            held_too.open();
+            returns();
+        }
+        assert!(runtime.shutdown().unwrap().is_clean());
     });
 }

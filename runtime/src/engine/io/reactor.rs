@@ -64,16 +64,13 @@ pub(crate) trait PermitTask: Send + Sync {
     /// Drives the permit. Later calls of the permit wake `waker`.
     fn poll(&self, waker: &Waker) -> TaskPoll;
 
-    /// The time up to which the permit rests has come: the task polls it again.
-    fn time_is_up(&self);
-
     /// The task ends, although the permit is not over.
     fn leave(self: Arc<Self>);
 }
 
 #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "no library has tasks"))]
 pub(crate) enum TaskPoll {
-    /// The permit rests until it is called, or until the given time.
+    /// The permit rests until it is called, or until the given time: then it must be polled again.
     Rests(Option<Instant>),
     /// The permit has more to do: other tasks first.
     Again,

@@ -152,8 +152,7 @@ impl Future for PermitFuture {
             TaskPoll::Rests(None) => {}
             TaskPoll::Rests(Some(until)) => {
                 if poll_timer(timer, until, context).is_ready() {
-                    // Polled again behind other tasks: with a paused clock, Tokio's time is ahead of the real time.
-                    driven.time_is_up();
+                    // Behind other tasks: if Tokio's clock is paused, its time is ahead of the real time.
                     context.waker().wake_by_ref();
                 }
             }

@@ -219,12 +219,19 @@ impl Permits {
             return HandedOff::ToWaiting(next);
         }
         let may = grown || matches!(need, Need::Reserved(_)) || self.available() > 0;
-        match self.spare.last() {
-            Some(&next) if may => HandedOff::ToSpare(next),
+        match self.next_spare().map(|place| self.spare[place]) {
+            Some(next) if may => HandedOff::ToSpare(next),
             None if may => HandedOff::Grow,
             _ if need == Need::Process && self.is_last_to_run() => HandedOff::Grow,
             _ => HandedOff::Stays,
         }
+    }
+
+    /// Returns the place of the spare thread that is next to get a permit: the last one, but one that others drive only
+    /// if there is no other. (The thread that would drive it may be the one that blocks.)
+    fn next_spare(&self) -> Option<usize> {
+        let is_own = |&spare: &usize| !self.places[spare].is_driven;
+        self.spare.iter().rposition(is_own).or_else(|| self.spare.len().checked_sub(1))
     }
 
     /// Returns whether a thread may be started now for a step with this need.
@@ -272,7 +279,8 @@ impl Permits {
     /// Passes the permit of `from` to a spare thread, and moves `from` to the state `then`.
     pub(crate) fn pass_to_spare(&mut self, from: usize, then: At) -> Option<usize> {
         let At::Up(permit) = self.at(from) else { return None };
-        let next = self.spare.pop()?;
+        let place = self.next_spare()?;
+        let next = self.spare.remove(place);
         self.places[next].behind = Some(from);
         self.set(next, At::Up(permit));
         self.set(from, then);
@@ -427,7 +435,10 @@ mod tests {
         permits.become_spare(0);
         assert!(!permits.retire(0), "it is needed again");
         // The other thread is about to sleep, or sleeps.
-        assert_eq!((permits.pass_to_driven(own), permits.at(0), permits.at(own)), (Some(0), At::Asleep(0), At::Detached));
+        assert_eq!(
+            (permits.pass_to_driven(own), permits.at(0), permits.at(own)),
+            (Some(0), At::Asleep(0), At::Detached)
+        );
         permits.end_sleep(0);
         assert_eq!(permits.pass_to_driven(0), None, "it is driven itself");
         permits.become_spare(own);

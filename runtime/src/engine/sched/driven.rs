@@ -90,6 +90,8 @@ struct Seat {
 
 enum Then {
     Search,
+    /// Carries this out, for which there was no time.
+    Begin(Next),
     Resume(Rest),
 }
 
@@ -227,18 +229,17 @@ impl DrivenPermit {
         forget_now();
         let begin = || match std::mem::replace(then, Then::Search) {
             Then::Search => context.next(),
+            Then::Begin(next) => next,
             Then::Resume(rest) => {
                 context.note(RecordKind::Wake);
                 context.resume(rest)
             }
         };
         match context.run_while(scratch, begin, || Moment::about_now() < until) {
-            Next::Run(token) | Next::RunTimed(token) | Next::Recorded(token) => {
+            next @ (Next::Run(_) | Next::RunTimed(_) | Next::Recorded(_)) => {
                 // The next driver has a ring of its own.
                 context.write_slice_end();
-                // Others may take it: the thread has other tasks first.
-                context.deque.push(token);
-                self.host.announce();
+                *then = Then::Begin(next);
                 Drive::Stopped
             }
             Next::Exit(_) => Drive::Ended,
@@ -342,6 +343,10 @@ impl PermitTask for DrivenPermit {
             return TaskPoll::Rests(None);
         }
         self.relieve();
+        if self.patience() == Some(Duration::ZERO) {
+            // The time is up, and this thread is the one to notify.
+            let _called = self.state.call();
+        }
         match self.drive(true) {
             Drive::Ended => TaskPoll::Over,
             Drive::Stopped if self.state.waits() => TaskPoll::Again,
@@ -349,10 +354,6 @@ impl PermitTask for DrivenPermit {
                 TaskPoll::Rests(self.patience().and_then(|patience| instant_now().checked_add(patience)))
             }
         }
-    }
-
-    fn time_is_up(&self) {
-        self.call();
     }
 
     fn leave(self: Arc<Self>) {

@@ -86,7 +86,7 @@ fn what_is_pushed_before_a_call_is_run() {
         };
         let callers = [calls(), calls()];
         permit.drive(false);
-        callers.map(|caller| caller.join().expect("no panic"));
+        callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
         has_run(&permit, 2);
     });
 }
