@@ -90,7 +90,8 @@ struct Seat {
 
 enum Then {
     Search,
-    /// Carries this out, for which there was no time.
+    /// Carry this out, for which there was no time. A process is not queued for others, since the thread may keep an
+    /// answer for it (`thread_cache`).
     Begin(Next),
     Resume(Rest),
 }
