@@ -341,14 +341,14 @@ impl Builder {
     /// Runs the processes on the threads of a Tokio runtime: `on_tokio(Handle::current())` inside `#[tokio::main]`.
     ///
     /// A task that calls a process, and that process, then share their threads, and no thread has to be woken for
-    /// another. With [`tokio_handle`](Self::tokio_handle), they have threads of their own, and each call and each answer
-    /// wakes one: choose that if processes compute for long, and the tasks of Tokio must not wait for them.
+    /// another. With [`tokio_handle`](Self::tokio_handle), they have threads of their own, and each call and each
+    /// answer wakes one: choose that if processes compute for long, and the tasks of Tokio must not wait for them.
     ///
-    /// The runtime has as many workers as Tokio has threads, unless [`workers`](Self::workers) sets another number. Each
-    /// worker is a task of Tokio. Everything else is as on threads of its own: a step that blocks or that does not end
-    /// holds up no other process, since a thread of this runtime's own takes its place (it holds up the tasks of Tokio
-    /// that its thread has queued, like any task that blocks; `ctx.blocking` moves them to another thread). If no thread
-    /// of Tokio comes to run a process that has work, a thread of this runtime's own does, after 10 to 60 ms; so
+    /// The runtime has as many workers as Tokio has threads, unless [`workers`](Self::workers) sets another number.
+    /// Each worker is a task of Tokio. Everything else is as on threads of its own: a step that blocks or that does not
+    /// end holds up no other process, since a thread of this runtime's own takes its place (it holds up the tasks of
+    /// Tokio that its thread has queued, like any task that blocks; `ctx.blocking` moves them to another thread). If no
+    /// thread of Tokio comes to run a process that has work, a thread of this runtime's own does, after 10 to 60 ms; so
     /// processes also run, and end, while all threads of Tokio are stuck, and after Tokio has been shut down.
     ///
     /// Timers are as exact as those of Tokio, which count milliseconds.

@@ -60,8 +60,8 @@ impl Moment {
         }
     }
 
-    /// Like [`now`](Self::now), for a thread that may have slept: from now on, [`about_now`](Self::about_now) goes by this
-    /// reading.
+    /// Like [`now`](Self::now), for a thread that may have slept: from now on, [`about_now`](Self::about_now) goes by
+    /// this reading.
     pub(crate) fn now_after_rest() -> Self {
         forget_now();
         Self::about_now()

@@ -290,8 +290,7 @@ impl Scheduler {
             threads_beyond_limit: Counter::default(),
             config,
         }));
-        let slot_owner = SlotOwner::new(host, node, number);
-        let _first = host.slot_owner.set(Box::leak(Box::new(slot_owner)));
+        let _first = host.slot_owner.set(Box::leak(Box::new(SlotOwner::new(host, node, number))));
         host.clock().add_user(host);
         host
     }

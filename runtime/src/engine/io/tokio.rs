@@ -22,6 +22,8 @@ use crate::sync::{
     spawn_thread, try_lock, wait,
 };
 use crate::util::oneshot::Oneshot;
+#[cfg(feature = "test")]
+use crate::{env::world::World, sync::OnceLock};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
@@ -53,11 +55,11 @@ impl TokioChoice {
         })
     }
 
-    /// With `POSTROOM_TEST_ON_TOKIO` set, replaces [`None`](Self::None) by a Tokio runtime of the program, so that tests
-    /// can be repeated on its threads.
+    /// With `POSTROOM_TEST_ON_TOKIO` set, replaces [`None`](Self::None) by a Tokio runtime of the program, so that
+    /// tests can be repeated on its threads.
     #[cfg(feature = "test")]
     pub(crate) fn for_tests(self) -> Self {
-        static TOKIO: crate::sync::OnceLock<Runtime> = crate::sync::OnceLock::new();
+        static TOKIO: World<OnceLock<Runtime>> = World::new(OnceLock::new());
         if !matches!(self, Self::None) || std::env::var_os("POSTROOM_TEST_ON_TOKIO").is_none() {
             return self;
         }

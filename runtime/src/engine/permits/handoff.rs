@@ -28,8 +28,8 @@
 //! * A1 between two steps, it checks whether it has been called, and takes the lock only if so; A2 it flushes the
 //!   tokens that it keeps to itself to its deque; A3 under the lock, it gives its permit to a waiting thread, and
 //!   becomes spare; a detached thread becomes spare, too (if others drive it, it takes the permit and the place of a
-//!   sleeper that has a thread of its own: `sched/driven`); A4 if it has become spare, it announces, with the fence, the
-//!   work that it leaves behind.
+//!   sleeper that has a thread of its own: `sched/driven`); A4 if it has become spare, it announces, with the fence,
+//!   the work that it leaves behind.
 //! * A thread that goes to sleep checks under the same lock whether a thread waits (sleep:S1), and if so gives it its
 //!   permit instead.
 //!

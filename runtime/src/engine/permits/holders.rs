@@ -292,8 +292,8 @@ impl Permits {
         self.places[thread].is_driven = true;
     }
 
-    /// Passes the permit of `from`, which is about to sleep, to a spare driven thread, which sleeps in its place; `from`
-    /// becomes detached. Does nothing if `from` is driven itself.
+    /// Passes the permit of `from`, which is about to sleep, to a spare driven thread, which sleeps in its place;
+    /// `from` becomes detached. Does nothing if `from` is driven itself.
     pub(crate) fn pass_to_driven(&mut self, from: usize) -> Option<usize> {
         let At::Up(permit) = self.at(from) else { return None };
         if self.places[from].is_driven {
@@ -423,7 +423,8 @@ mod tests {
         assert_eq!(ALL.map(|need| permits.may_start(need)), [false; 3]);
     }
 
-    /// Catches: a permit that stays with a thread of the host's own although one that is driven by others could have it.
+    /// Catches: a permit that stays with a thread of the host's own although one that is driven by others could have
+    /// it.
     #[test]
     fn a_driven_thread_that_is_spare_takes_the_permit_of_one_that_sleeps() {
         let mut permits = two(3);

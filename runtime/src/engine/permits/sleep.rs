@@ -21,8 +21,8 @@
 //!   and then looks at all queues itself, by F3 or S3.)
 //! * S4 parks until a thread has taken it off the list.
 //! * If its permit is taken from it in the meantime, or a thread waits for one at S1, it still does S3, and P3 to P5
-//!   for the work that it sees (`handoff`). The same applies if a spare thread that others drive (`sched/driven`) enters
-//!   the list in its place.
+//!   for the work that it sees (`handoff`). The same applies if a spare thread that others drive (`sched/driven`)
+//!   enters the list in its place.
 //!
 //! A thread that finds work while searching:
 //! * F1 counts itself as running; F2 executes a fence; F3 if it was the last searcher, looks at all queues, and if

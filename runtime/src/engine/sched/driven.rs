@@ -14,17 +14,18 @@
 //!
 //! Nothing here relies on the library to poll the task soon, or ever. Its threads may all be in tasks that block, and
 //! its runtime may be idle, or over.
-//! * U1 At a tick, the watchdog has a thread of the host's own drive each permit that has been called and that no
+//! * *Late*: at a tick, the watchdog has a thread of the host's own drive each permit that has been called and that no
 //!   thread has driven for a few ticks. That thread *helps out*: it is notified in place of the task until the task
 //!   is polled again.
-//! * U2 If the task is dropped before the permit has ended, a thread helps out at once, and nothing replaces it.
-//! * U3 While the watchdog rests, permits may be called. So on such a host it first *dozes*: it looks every 50 ms,
-//!   and then rests only if no thread has woken since. A thread that calls a permit ends a rest, but not a doze. (A call
-//!   from a task to an idle host would otherwise wake the watchdog each time.) The watchdog announces that it rests, and
-//!   then looks at all permits once more; a thread calls, and then looks whether the watchdog rests. All four are
-//!   sequentially consistent, so one of the two sees the other.
-//! * U4 A process may run the library's runtime in a step, in its start or in its end. The thread-locals of the thread
-//!   are then those of that step. So such a thread does not drive, and another one helps out.
+//! * *Dropped*: if the task is dropped before the permit has ended, a thread helps out at once, and nothing replaces
+//!   it.
+//! * *Rest*: while the watchdog rests, permits may be called. So on such a host it first *dozes*: it looks every 50 ms,
+//!   and then rests only if no thread has woken since. A thread that calls a permit ends a rest, but not a doze. (A
+//!   call from a task to an idle host would otherwise wake the watchdog each time.) The watchdog announces that it
+//!   rests, and then looks at all permits once more; a thread calls, and then looks whether the watchdog rests. All
+//!   four are sequentially consistent, so one of the two sees the other.
+//! * *Inside*: a process may run the library's runtime in a step, in its start or in its end. The thread-locals of the
+//!   thread are then those of that step. So such a thread does not drive, and another one helps out.
 
 use super::launch::is_of_a_host;
 use super::run_loop::Next;
@@ -61,7 +62,7 @@ pub(crate) struct DrivenPermit {
     index: usize,
     state: Arc<DriverState>,
     /// Belongs to the driver. `None` before the first drive and after the last.
-    seat: OwnedCell<Option<Box<Seat>>>,
+    seat: OwnedCell<Option<Box<PermitSeat>>>,
     /// When the permit must be driven although it has not been called, as of the last drive, in nanoseconds.
     until: AtomicU64,
     /// Woken for a call, unless a thread helps out. Set by the first poll.
@@ -75,14 +76,14 @@ pub(crate) struct DrivenPermit {
 }
 
 // SAFETY: the seat, which alone is neither `Send` nor `Sync`, is used by one driver at a time, and what a driver has
-// written is visible to the next one (V2 and V3 in `driver_state`). It refers to nothing that belongs to a thread: what
-// does is set for each drive (`lend_thread`).
+// written is visible to the next one (*begin* and *rest* in `driver_state`). It refers to nothing that belongs to a
+// thread: what does is set for each drive (`lend_thread`).
 unsafe impl Send for DrivenPermit {}
 // SAFETY: as above.
 unsafe impl Sync for DrivenPermit {}
 
 /// Where a driver sits: what a thread of the host has on its stack.
-struct Seat {
+struct PermitSeat {
     context: ThreadContext,
     scratch: StepScratch,
     then: Then,
@@ -104,7 +105,7 @@ struct PermitDriver {
 }
 
 /// Why a drive has ended.
-enum Drive {
+enum DriveEnd {
     Rests,
     /// The time was up, or another thread drives.
     Stopped,
@@ -123,7 +124,7 @@ impl DrivenPermit {
         }
     }
 
-    /// Performs U3.
+    /// Performs *rest*, for a call.
     fn end_rest(&self) {
         if self.host.driven.does_watchdog_rest() {
             self.host.wake_watchdog();
@@ -160,26 +161,26 @@ impl DrivenPermit {
     }
 
     /// Drives the permit, unless another thread does. `is_task` tells whether the caller is a task.
-    fn drive(&self, is_task: bool) -> Drive {
+    fn drive(&self, is_task: bool) -> DriveEnd {
         if !self.state.begin() {
-            return if self.state.has_ended() { Drive::Ended } else { Drive::Stopped };
+            return if self.state.has_ended() { DriveEnd::Ended } else { DriveEnd::Stopped };
         }
         self.note_driver();
         // If the thread has slept, this may lie in the past; the drive then ends after one time slice.
         let until = Moment::about_now().after(MOST);
         loop {
-            // SAFETY: the calling thread is the driver, and there is only one (V2).
+            // SAFETY: the calling thread is the driver, and there is only one (*begin* in `driver_state`).
             let drive = self.seat.with_mut(|seat| self.drive_from(unsafe { &mut *seat }, is_task, until));
             match drive {
-                Drive::Rests if self.state.rest() => {}
-                Drive::Rests if Moment::about_now() < until => continue,
-                Drive::Rests | Drive::Stopped => {
+                DriveEnd::Rests if self.state.rest() => {}
+                DriveEnd::Rests if Moment::about_now() < until => continue,
+                DriveEnd::Rests | DriveEnd::Stopped => {
                     self.state.stop();
-                    // U3, for calls during the drive.
+                    // *Rest*, for calls during the drive.
                     self.end_rest();
-                    return Drive::Stopped;
+                    return DriveEnd::Stopped;
                 }
-                Drive::Ended => {
+                DriveEnd::Ended => {
                     self.state.end();
                     self.relieve();
                     self.task.get().into_iter().for_each(Waker::wake_by_ref);
@@ -189,19 +190,19 @@ impl DrivenPermit {
         }
     }
 
-    fn drive_from(&self, place: &mut Option<Box<Seat>>, is_task: bool, until: Moment) -> Drive {
+    fn drive_from(&self, place: &mut Option<Box<PermitSeat>>, is_task: bool, until: Moment) -> DriveEnd {
         let seat = match place {
             Some(seat) => seat,
             None => match self.take_seat() {
                 Some(seat) => place.insert(seat),
-                None => return Drive::Ended,
+                None => return DriveEnd::Ended,
             },
         };
-        let Seat { context, scratch, then } = &mut **seat;
+        let PermitSeat { context, scratch, then } = &mut **seat;
         context.has_tasks_of_reactor.set(is_task);
-        let mut drive = Drive::Ended;
+        let mut drive = DriveEnd::Ended;
         self.host.lend_thread(context, |context| drive = self.run(context, scratch, then, until));
-        if let Drive::Ended = drive
+        if let DriveEnd::Ended = drive
             && let Some(seat) = place.take()
         {
             seat.context.thread.vacate(seat.context.deque);
@@ -211,7 +212,7 @@ impl DrivenPermit {
         drive
     }
 
-    fn take_seat(&self) -> Option<Box<Seat>> {
+    fn take_seat(&self) -> Option<Box<PermitSeat>> {
         let host = self.host;
         let thread = host.threads.get(self.index)?;
         let deque = thread.occupy(host)?;
@@ -222,11 +223,11 @@ impl DrivenPermit {
         if host.recorder.is_on() {
             thread.call(RECORDED);
         }
-        Some(Box::new(Seat { context, scratch: StepScratch::new(thread), then: Then::Search }))
+        Some(Box::new(PermitSeat { context, scratch: StepScratch::new(thread), then: Then::Search }))
     }
 
     /// Runs processes until the permit rests or ends, or the time is up.
-    fn run(&self, context: &ThreadContext, scratch: &mut StepScratch, then: &mut Then, until: Moment) -> Drive {
+    fn run(&self, context: &ThreadContext, scratch: &mut StepScratch, then: &mut Then, until: Moment) -> DriveEnd {
         forget_now();
         let begin = || match std::mem::replace(then, Then::Search) {
             Then::Search => context.next(),
@@ -241,15 +242,15 @@ impl DrivenPermit {
                 // The next driver has a ring of its own.
                 context.write_slice_end();
                 *then = Then::Begin(next);
-                Drive::Stopped
+                DriveEnd::Stopped
             }
-            Next::Exit(_) => Drive::Ended,
+            Next::Exit(_) => DriveEnd::Ended,
             Next::Park(rest) => {
                 context.note(RecordKind::Park);
                 let until = rest.patience().map_or(Moment::NEVER, |patience| Moment::now_by(None).after(patience));
                 self.until.store(until.nanoseconds(), Ordering::Relaxed);
                 *then = Then::Resume(rest);
-                Drive::Rests
+                DriveEnd::Rests
             }
         }
     }
@@ -303,7 +304,7 @@ impl DrivenPermit {
                         continue;
                     }
                 }
-                if let Drive::Ended = self.drive(false) {
+                if let DriveEnd::Ended = self.drive(false) {
                     return;
                 }
             }
@@ -339,7 +340,7 @@ impl PermitTask for DrivenPermit {
             return TaskPoll::Over;
         }
         if is_of_a_host() || starting().is_some() || is_ending() {
-            // U4.
+            // *Inside*.
             self.me.upgrade().into_iter().for_each(|this| _ = this.start_helper());
             return TaskPoll::Rests(None);
         }
@@ -349,9 +350,9 @@ impl PermitTask for DrivenPermit {
             let _called = self.state.call();
         }
         match self.drive(true) {
-            Drive::Ended => TaskPoll::Over,
-            Drive::Stopped if self.state.waits() => TaskPoll::Again,
-            Drive::Stopped | Drive::Rests => {
+            DriveEnd::Ended => TaskPoll::Over,
+            DriveEnd::Stopped if self.state.waits() => TaskPoll::Again,
+            DriveEnd::Stopped | DriveEnd::Rests => {
                 TaskPoll::Rests(self.patience().and_then(|patience| instant_now().checked_add(patience)))
             }
         }
@@ -372,7 +373,7 @@ impl Driven for DrivenPermit {
         self.drives.load(Ordering::Relaxed)
     }
 
-    /// Performs U1 and U2.
+    /// Performs *late* and *dropped*.
     fn help_out(self: Arc<Self>) {
         if self.clone().start_helper() {
             // The task may have been polled in the meantime, and relieved nobody.

@@ -41,9 +41,9 @@
 //! reported by G1, or announced. For announced work there are three cases. If sleep:P3 finds a sleeper, that thread is
 //! woken and searches. If it finds a searcher, that thread takes the work, or it does sleep:F3 or sleep:S3 and
 //! announces the work again if it is still queued (this includes timers without a poller). If it finds neither, G2
-//! applies. So while the flag is set, a searcher is about to look at queued work (or its task to be polled: `driven`). A
-//! step that has lost its permit may continue while the watchdog rests: once it knows of the loss, it announces the work
-//! that it queues (handoff:M2). While the end of such a step has yet to be reported, the watchdog rests only for a
+//! applies. So while the flag is set, a searcher is about to look at queued work (or its task to be polled: `driven`).
+//! A step that has lost its permit may continue while the watchdog rests: once it knows of the loss, it announces the
+//! work that it queues (handoff:M2). While the end of such a step has yet to be reported, the watchdog rests only for a
 //! limited time.
 //!
 //! So an occasional message to an idle host wakes one thread, and causes no ticks. (Each such message takes 2.7 µs. In

@@ -1,5 +1,5 @@
-//! The permits of a host that have no threads of their own, and the watchdog's part in driving them: U1 and U3 of
-//! `sched/driven`.
+//! The permits of a host that have no threads of their own, and the watchdog's part in driving them: *late* and *rest*
+//! of `sched/driven`.
 
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl DrivenPermits {
         lock(&self.permits).push(permit);
     }
 
-    /// Performs U1. Called at each tick.
+    /// Performs *late*. Called at each tick.
     pub(crate) fn look(&self, watch: &mut DrivenWatch) {
         let permits = lock(&self.permits).clone();
         watch.late.resize(permits.len(), (0, 0));
@@ -58,8 +58,8 @@ impl DrivenPermits {
         }
     }
 
-    /// Performs U3 for a watchdog that is about to rest for `longest`; `rises` returns how many times threads have
-    /// left the list of sleepers. Returns how long it may rest.
+    /// Performs *rest* for a watchdog that is about to rest for `longest`; `rises` returns how many times threads
+    /// have left the list of sleepers. Returns how long it may rest.
     pub(crate) fn limit_rest(
         &self,
         watch: &mut DrivenWatch,

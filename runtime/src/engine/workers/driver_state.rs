@@ -4,17 +4,17 @@
 //! such a permit when it does what the permit's own thread would do, until the permit rests. At any time, some thread
 //! may come to drive it: a thread that polls the task, or one that helps out while none does.
 //!
-//! * V1 A thread that unparks the permit *calls* it: it marks the permit as called. If the permit is at rest and was
-//!   not called before, the thread notifies the one that polls the permit.
-//! * V2 A thread may drive the permit if it is called and at rest: one exchange clears the mark and makes that thread
-//!   the driver. So a permit has *one driver at a time*.
-//! * V3 A driver that has found the permit's next rest ends its drive by an exchange that succeeds only if the permit
-//!   has not been called meanwhile. If it has, the driver clears the mark and continues. So *no call is missed*: the
-//!   mark was set either before V3, which then finds it, or after, by a thread that finds the permit at rest and
-//!   notifies.
-//! * V4 A driver that stops before the permit rests leaves it called, and has it polled again.
+//! * *call*: a thread that unparks the permit *calls* it: it marks the permit as called. If the permit is at rest and
+//!   was not called before, the thread notifies the one that polls the permit.
+//! * *begin*: a thread may drive the permit if it is called and at rest: one exchange clears the mark and makes that
+//!   thread the driver. So a permit has *one driver at a time*.
+//! * *rest*: a driver that has found the permit's next rest ends its drive by an exchange that succeeds only if the
+//!   permit has not been called meanwhile. If it has, the driver clears the mark and continues. So *no call is missed*:
+//!   the mark was set either before *rest*, which then finds it, or after, by a thread that finds the permit at rest
+//!   and notifies.
+//! * *stop*: a driver that stops before the permit rests leaves it called, and has it polled again.
 //!
-//! What a driver writes, and what was done before a call, is visible to the next driver: V1 to V4 are read-modify-write
+//! What a driver writes, and what was done before a call, is visible to the next driver: all four are read-modify-write
 //! operations, each of which acquires what the ones before it have released. A model is in `tests/models`.
 
 use crate::sync::{AtomicU8, Ordering};
@@ -43,7 +43,7 @@ impl DriverState {
         Self(AtomicU8::new(CALLED))
     }
 
-    /// Performs V1.
+    /// Performs *call*.
     pub(crate) fn call(&self) -> Called {
         let before = self.0.fetch_or(CALLED, Ordering::SeqCst);
         match before {
@@ -53,12 +53,12 @@ impl DriverState {
         }
     }
 
-    /// Performs V2. Returns whether the caller is the driver now.
+    /// Performs *begin*. Returns whether the caller is the driver now.
     pub(crate) fn begin(&self) -> bool {
         self.0.compare_exchange(CALLED, DRIVEN, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Performs V3. Returns false if the driver must continue.
+    /// Performs *rest*. Returns false if the driver must continue.
     pub(crate) fn rest(&self) -> bool {
         let rests = self.0.compare_exchange(DRIVEN, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if !rests {
@@ -67,7 +67,8 @@ impl DriverState {
         rests
     }
 
-    /// Performs V4. An exchange, so that the next driver sees what was done before a call that this one has not seen.
+    /// Performs *stop*. An exchange, so that the next driver sees what was done before a call that this one has not
+    /// seen.
     pub(crate) fn stop(&self) {
         self.0.swap(CALLED, Ordering::SeqCst);
     }
