@@ -351,7 +351,8 @@ impl Builder {
     /// thread of Tokio comes to run a process that has work, a thread of this runtime's own does, after 10 to 60 ms; so
     /// processes also run, and end, while all threads of Tokio are stuck, and after Tokio has been shut down.
     ///
-    /// Timers are as exact as those of Tokio, which count milliseconds.
+    /// Timers are as exact as those of Tokio, which count milliseconds. Stacks are those of Tokio's threads:
+    /// [`worker_stack_size`](Self::worker_stack_size) applies to this runtime's own.
     ///
     /// # Panics
     /// Tokio's timer must be enabled; otherwise Tokio panics in the task of a worker, and the workers continue on

@@ -34,7 +34,7 @@ impl Worker {
         std::thread::current().name().unwrap_or_default().to_owned()
     }
 
-    /// Does not return before `held` is open, and tells nobody that it blocks.
+    /// Does not return before `held` is open, and does not declare that it blocks.
     #[message]
     fn stick(&mut self, inside: Latch, held: Latch) {
         inside.open();

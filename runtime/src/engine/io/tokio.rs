@@ -50,8 +50,8 @@ impl TokioChoice {
         Ok(match self {
             Self::None => None,
             Self::Own => Some(Box::new(Own::start(name)?)),
-            Self::Given(handle) => Some(Box::new(BorrowedTokio(handle))),
-            Self::Under(handle) => Some(Box::new(HostTokio(handle))),
+            Self::Given(handle) => Some(Box::new(BorrowedTokio { handle, runs_processes: false })),
+            Self::Under(handle) => Some(Box::new(BorrowedTokio { handle, runs_processes: true })),
         })
     }
 
@@ -83,26 +83,16 @@ fn within(handle: &Handle, body: &mut dyn FnMut()) {
     body();
 }
 
-struct BorrowedTokio(Handle);
+/// The program's own runtime.
+struct BorrowedTokio {
+    handle: Handle,
+    /// Whether its threads run the processes.
+    runs_processes: bool,
+}
 
 impl Reactor for BorrowedTokio {
     fn within(&self, body: &mut dyn FnMut()) {
-        within(&self.0, body);
-    }
-
-    fn driver(&self) -> Option<&dyn Driver> {
-        None
-    }
-
-    fn end(&self, _: Duration) {}
-}
-
-/// A Tokio runtime whose threads run the processes.
-struct HostTokio(Handle);
-
-impl Reactor for HostTokio {
-    fn within(&self, body: &mut dyn FnMut()) {
-        within(&self.0, body);
+        within(&self.handle, body);
     }
 
     fn driver(&self) -> Option<&dyn Driver> {
@@ -110,21 +100,21 @@ impl Reactor for HostTokio {
     }
 
     fn tasks(&self) -> Option<&dyn PermitTasks> {
-        Some(self)
+        self.runs_processes.then_some(self)
     }
 
     fn end(&self, _: Duration) {}
 }
 
-impl PermitTasks for HostTokio {
+impl PermitTasks for BorrowedTokio {
     fn spawn(&self, permit: Arc<dyn PermitTask>) {
         let task = PermitFuture { permit: Some(permit), timer: None };
         // Processes poll Tokio's resources, which would otherwise pretend to be busy once one drive has used many.
-        drop(self.0.spawn(tokio::task::unconstrained(task)));
+        drop(self.handle.spawn(tokio::task::unconstrained(task)));
     }
 
     fn while_blocking(&self, body: &mut dyn FnMut()) {
-        match self.0.runtime_flavor() {
+        match self.handle.runtime_flavor() {
             RuntimeFlavor::MultiThread => tokio::task::block_in_place(body),
             _ => body(),
         }

@@ -376,7 +376,7 @@ impl Driven for DrivenPermit {
     /// Performs *late* and *dropped*.
     fn help_out(self: Arc<Self>) {
         if self.clone().start_helper() {
-            // The task may have been polled in the meantime, and relieved nobody.
+            // The task may have been polled in the meantime, before there was a helper to relieve.
             self.task.get().into_iter().for_each(Waker::wake_by_ref);
         }
     }

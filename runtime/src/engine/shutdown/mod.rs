@@ -247,12 +247,12 @@ impl Scheduler {
             return;
         }
         self.stop_threads();
-        self.driven.help_all();
         let (timers, user) = (self.timers.take(), self.take_user());
         let report = ending.take().map(|shutdown| self.report_of(&shutdown));
         // The rest of this function runs user code, such as a log subscriber. That code may end this host or start
         // another one. The name stays valid: every host that uses the record has the same one.
         drop(ending);
+        self.driven.help_all();
         timers.into_iter().for_each(TimerAction::discard);
         drop(user);
         if let Some(report) = report {
