@@ -74,10 +74,10 @@ pub(crate) struct LocalTokens {
 #[must_use = "it lets the thread block, sleep, become spare, exit or give its permit away"]
 pub(crate) struct KeepsNothing(());
 
-#[cfg(loom)]
+#[cfg(any(loom, test))]
 impl KeepsNothing {
-    /// Creates the proof in models without these tokens.
-    pub(crate) fn in_a_model() -> Self {
+    /// Creates the proof in models and tests without these tokens.
+    pub(crate) fn without_tokens() -> Self {
         Self(())
     }
 }

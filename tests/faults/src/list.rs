@@ -61,6 +61,18 @@ impl Tests {
         }
     }
 
+    /// Returns the folder of the program's package, in which the program must run.
+    pub fn folder(&self) -> &'static str {
+        match self.word.split('=').next().unwrap_or_default() {
+            "lib" => "runtime",
+            "macros" => "macros",
+            "models" => "tests/models",
+            "ui" => "tests/ui",
+            _ if self.is_of_the_console() => "console",
+            _ => "tests",
+        }
+    }
+
     pub fn is_of_the_console(&self) -> bool {
         self.word.starts_with("console")
     }

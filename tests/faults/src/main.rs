@@ -294,12 +294,7 @@ impl Place {
         more: impl FnOnce(&mut Command),
     ) -> Output {
         let mut command = self.command(within, program);
-        command.current_dir(self.copy.join(match tests.is_of_the_console() {
-            true => "console",
-            false if tests.word.starts_with("lib") => "runtime",
-            false if tests.word.starts_with("ui") => "tests/ui",
-            false => "tests",
-        }));
+        command.current_dir(self.copy.join(tests.folder()));
         command.args(tests.filter()).env("POSTROOM_FAULT", number.to_string());
         more(&mut command);
         command.output().expect("the tests start")
@@ -356,13 +351,7 @@ impl Place {
             }
             Ok(program) => {
                 let mut command = self.command(Duration::from_secs(300), &program);
-                command.current_dir(self.copy.join(match tests.word.split('=').next() {
-                    Some("lib") => "runtime",
-                    Some("macros") => "macros",
-                    Some("models") => "tests/models",
-                    Some(_) if tests.is_of_the_console() => "console",
-                    _ => "tests",
-                }));
+                command.current_dir(self.copy.join(tests.folder()));
                 let output = command.args(tests.filter()).output().expect("the tests start");
                 judge(tests, &output).map(Verdict::Caught)
             }

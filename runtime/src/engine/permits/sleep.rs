@@ -443,6 +443,7 @@ impl Idle {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::holders::HandedOff;
     use super::*;
 
     #[test]
@@ -455,5 +456,31 @@ mod tests {
         // The watchdog may set its limit after the stop.
         idle.limit_awake(1);
         assert_eq!((idle.are_too_many_awake(), idle.awake_limit()), (false, 4));
+    }
+
+    /// Catches: a thread that keeps the permit of a driven thread, so that a thread is woken for each call from then
+    /// on.
+    #[test]
+    fn the_permit_of_a_driven_thread_returns_to_it_before_the_holder_sleeps_or_while_it_sleeps() {
+        for holder_sleeps_first in [false, true] {
+            let idle = Idle::new(1, 4);
+            let driven = idle.begin(Some(0));
+            idle.with_permits(|permits| permits.set_driven(driven));
+            let holder = idle.begin(None);
+            idle.started(holder);
+            assert_eq!(idle.take_over(driven, || true), HandedOff::ToSpare(holder));
+
+            let sleep = || idle.begin_sleep(holder, true, false, KeepsNothing::without_tokens());
+            let end_step = || idle.yield_permit(driven, KeepsNothing::without_tokens());
+            if holder_sleeps_first {
+                assert_eq!(sleep(), Ok(false));
+                assert_eq!(end_step(), Some(BecameSpare(Some(holder))));
+            } else {
+                assert_eq!(end_step(), Some(BecameSpare(None)));
+                assert_eq!(sleep(), Err(BecameSpare(None)));
+            }
+            assert_eq!((idle.at(driven), idle.at(holder)), (At::Asleep(0), At::Spare));
+            assert_eq!(idle.announce(), Some(driven));
+        }
     }
 }

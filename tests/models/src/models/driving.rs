@@ -118,7 +118,7 @@ impl World {
             } else if !searching && self.idle.start_searching() {
                 searching = true;
             } else {
-                let Ok(_) = self.idle.begin_sleep(me, searching, me == 0, KeepsNothing::in_a_model()) else {
+                let Ok(_) = self.idle.begin_sleep(me, searching, me == 0, KeepsNothing::without_tokens()) else {
                     unreachable!("no thread waits for a permit")
                 };
                 if !self.rest(me) {
@@ -164,7 +164,7 @@ impl World {
 /// thread looks for work. The event queues one job, and all others come from outside.
 fn model(jobs: usize, is_long: bool) {
     let world = World::new(jobs, is_long);
-    assert_eq!(world.idle.begin_sleep(0, false, true, KeepsNothing::in_a_model()), Ok(true));
+    assert_eq!(world.idle.begin_sleep(0, false, true, KeepsNothing::without_tokens()), Ok(true));
     let poller = thread::spawn(move || {
         if world.rest(0) {
             world.work(0, true);

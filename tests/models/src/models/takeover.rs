@@ -170,7 +170,7 @@ impl World {
     fn next_when_called(&self, me: usize) -> Option<usize> {
         // Mirrors `Worker::acknowledge`.
         self.threads[me].attention.store(0, Ordering::SeqCst);
-        match self.idle.yield_permit(me, KeepsNothing::in_a_model()) {
+        match self.idle.yield_permit(me, KeepsNothing::without_tokens()) {
             None => self.take_near(me).or_else(|| self.search(me)),
             Some(BecameSpare(next)) => {
                 reach("became spare after its step");
@@ -205,7 +205,7 @@ impl World {
             }
             // Mirrors `ThreadContext::sleep`.
             self.threads[me].attention.store(0, Ordering::SeqCst);
-            let slept = self.idle.begin_sleep(me, searching, false, KeepsNothing::in_a_model());
+            let slept = self.idle.begin_sleep(me, searching, false, KeepsNothing::without_tokens());
             assert!(matches!(slept, Ok(false) | Err(BecameSpare(None))), "no thread waits for a permit");
             if !self.rest(me, true) {
                 return None;

@@ -270,7 +270,7 @@ impl World {
         if !fault::is(KEEPS_RUN_NEXT) {
             self.flush(me);
         }
-        match self.idle.hand_off(me.number, need, false, KeepsNothing::in_a_model()) {
+        match self.idle.hand_off(me.number, need, false, KeepsNothing::without_tokens()) {
             HandedOff::ToSpare(next) => {
                 reach("handed off to a spare thread");
                 self.unpark(next);
@@ -331,7 +331,7 @@ impl World {
     /// Ends a step that blocked in async code, after the blocking has ended.
     pub(super) fn leave_step(&self, me: &Me) {
         self.come_back(me, true);
-        if let Some(BecameSpare(next)) = self.idle.yield_permit(me.number, KeepsNothing::in_a_model()) {
+        if let Some(BecameSpare(next)) = self.idle.yield_permit(me.number, KeepsNothing::without_tokens()) {
             self.pass_on(next);
         }
     }
@@ -387,7 +387,7 @@ impl World {
     fn next_when_called(&self, me: &Me) -> Option<usize> {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
         self.flush(me);
-        let Some(BecameSpare(next)) = self.idle.yield_permit(me.number, KeepsNothing::in_a_model()) else {
+        let Some(BecameSpare(next)) = self.idle.yield_permit(me.number, KeepsNothing::without_tokens()) else {
             return self.find(me);
         };
         reach("was called away");
@@ -459,7 +459,7 @@ impl World {
     /// Mirrors `ThreadContext::sleep`.
     fn sleep(&self, me: &Me, searched: bool) -> bool {
         self.threads[me.number].attention.store(0, Ordering::SeqCst);
-        match self.idle.begin_sleep(me.number, searched, false, KeepsNothing::in_a_model()) {
+        match self.idle.begin_sleep(me.number, searched, false, KeepsNothing::without_tokens()) {
             Ok(poller) => self.rest(me, true, poller),
             Err(BecameSpare(next)) => {
                 if next.is_some() {

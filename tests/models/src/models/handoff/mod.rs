@@ -105,10 +105,13 @@ fn two_that_block_in_turn() {
 fn a_sleeper_that_loses_its_permit_tells_others_what_it_sees() {
     check(1, &["announced to others", "displaced a sleeper", "woke a sleeper"], || {
         let world = World::new(2, 1, &[Job::WaitsFor(1), Job::Short]);
-        let Ok(poller) = world.idle.begin_sleep(0, false, false, KeepsNothing::in_a_model()) else {
+        let Ok(poller) = world.idle.begin_sleep(0, false, false, KeepsNothing::without_tokens()) else {
             unreachable!("no thread waits")
         };
-        assert_eq!(world.idle.hand_off(1, Need::Blocking, false, KeepsNothing::in_a_model()), HandedOff::ToSpare(2));
+        assert_eq!(
+            world.idle.hand_off(1, Need::Blocking, false, KeepsNothing::without_tokens()),
+            HandedOff::ToSpare(2)
+        );
         let sleeper = thread::spawn(move || world.wake_up(&Me::new(0, 0), poller));
         let searcher = thread::spawn(|| world.stand_by(&Me::new(2, 1)));
         let back = thread::spawn(|| {
@@ -129,7 +132,10 @@ fn a_sleeper_that_loses_its_permit_tells_others_what_it_sees() {
 fn what_a_thread_that_blocks_leaves_behind_is_found() {
     check(deep(1, 2), &["handed off to a thread that waited"], || {
         let world = World::new(2, 1, &[Job::Blocks(2, 1), Job::WaitsFor(2), Job::Short]);
-        assert_eq!(world.idle.hand_off(0, Need::Blocking, false, KeepsNothing::in_a_model()), HandedOff::ToSpare(2));
+        assert_eq!(
+            world.idle.hand_off(0, Need::Blocking, false, KeepsNothing::without_tokens()),
+            HandedOff::ToSpare(2)
+        );
         assert_eq!(world.idle.look(2, false), RestOutcome::Up(0, Some(0)));
         assert!(world.idle.stop_searching());
         let waits = world.idle.come_back(0, false);
@@ -155,7 +161,10 @@ fn what_a_thread_that_blocks_leaves_behind_is_found() {
 fn a_stop_while_one_comes_back() {
     check(3, &["waited in the queue", "came back without a permit"], || {
         let world = World::new(1, 1, &[]);
-        assert_eq!(world.idle.hand_off(0, Need::Blocking, false, KeepsNothing::in_a_model()), HandedOff::ToSpare(1));
+        assert_eq!(
+            world.idle.hand_off(0, Need::Blocking, false, KeepsNothing::without_tokens()),
+            HandedOff::ToSpare(1)
+        );
         let back = thread::spawn(|| {
             let me = Me::new(0, 0);
             world.come_back(&me, false);
@@ -172,7 +181,10 @@ fn a_stop_while_one_comes_back() {
 fn what_waits_behind_a_stalled_step_is_taken_over() {
     check(deep(2, 3), &["took over", "moved a run-next slot", "waited in the queue"], || {
         let world = World::new(1, 1, &[Job::Hogs { job: 1, late: false }, Job::Short]);
-        assert_eq!(world.idle.hand_off(0, Need::Blocking, false, KeepsNothing::in_a_model()), HandedOff::ToSpare(1));
+        assert_eq!(
+            world.idle.hand_off(0, Need::Blocking, false, KeepsNothing::without_tokens()),
+            HandedOff::ToSpare(1)
+        );
         assert_eq!(world.idle.look(1, false), RestOutcome::Up(0, Some(0)));
         assert!(world.idle.stop_searching());
         let waits = world.idle.come_back(0, false);
@@ -233,7 +245,10 @@ fn a_thread_that_comes_free_is_given_to_the_line() {
         let world = World::new(1, 1, &[]);
         let flag = crate::check::keep(super::sleep::driver::Flag::new());
         // The first thread has blocked, and the spare thread has got its permit.
-        assert_eq!(world.idle.hand_off(0, Need::Blocking, false, KeepsNothing::in_a_model()), HandedOff::ToSpare(1));
+        assert_eq!(
+            world.idle.hand_off(0, Need::Blocking, false, KeepsNothing::without_tokens()),
+            HandedOff::ToSpare(1)
+        );
         assert!(matches!(world.idle.look(1, false), RestOutcome::Up(0, Some(0))));
         assert!(world.idle.stop_searching());
         let back = thread::spawn(|| world.leave_step(&Me::new(0, 0)));
@@ -241,7 +256,7 @@ fn a_thread_that_comes_free_is_given_to_the_line() {
         let next = loop {
             match world
                 .idle
-                .hand_off_or_queue(1, ticket, Waker::from(Arc::new(Wakes(flag))), KeepsNothing::in_a_model())
+                .hand_off_or_queue(1, ticket, Waker::from(Arc::new(Wakes(flag))), KeepsNothing::without_tokens())
                 .0
             {
                 Ok(handed_off) => break handed_off,

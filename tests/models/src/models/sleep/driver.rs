@@ -416,7 +416,7 @@ impl World {
     /// Puts a thread that has not searched to sleep. `timers` tells whether timers are pending. Returns whether the
     /// thread becomes the poller.
     pub(super) fn begin_sleep(&self, me: usize, timers: bool) -> bool {
-        self.idle.begin_sleep(me, false, timers, KeepsNothing::in_a_model()) == Ok(true)
+        self.idle.begin_sleep(me, false, timers, KeepsNothing::without_tokens()) == Ok(true)
     }
 
     /// Mirrors `ThreadContext::run` for a thread that is asleep.
@@ -515,7 +515,7 @@ impl World {
     /// Mirrors `ThreadContext::sleep`.
     fn sleep(&self, me: usize, searched: bool) {
         let timers = self.timer.load(Ordering::SeqCst);
-        let Ok(poller) = self.idle.begin_sleep(me, searched, timers, KeepsNothing::in_a_model()) else {
+        let Ok(poller) = self.idle.begin_sleep(me, searched, timers, KeepsNothing::without_tokens()) else {
             unreachable!("no thread waits for a permit")
         };
         self.rest(me, poller);

@@ -171,7 +171,7 @@ impl World {
 
     /// Mirrors `ThreadContext::sleep`.
     fn sleep(&self, searched: bool) {
-        let keeps_nothing = if fault::is(SLEEPS_UNFLUSHED) { KeepsNothing::in_a_model() } else { self.flush() };
+        let keeps_nothing = if fault::is(SLEEPS_UNFLUSHED) { KeepsNothing::without_tokens() } else { self.flush() };
         assert_eq!(self.idle.begin_sleep(0, searched, false, keeps_nothing), Ok(false), "there are no timers");
         loop {
             match self.idle.look(0, false) {
