@@ -170,9 +170,17 @@ pub mod glossary {}
 #[doc = include_str!("src/faq.md")]
 pub mod faq {}
 
-/// The program of the README.
+/// The programs of the READMEs. (That of `postroom-nats` is in the documentation of that crate, and so tested there.)
 #[doc = include_str!("../README.md")]
 pub mod readme {}
+#[doc = include_str!("../runtime/README.md")]
+pub mod readme_of_runtime {}
+#[doc = include_str!("../macros/README.md")]
+pub mod readme_of_macros {}
+#[doc = include_str!("../cluster/README.md")]
+pub mod readme_of_cluster {}
+#[doc = include_str!("../console/README.md")]
+pub mod readme_of_console {}
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,5 @@
 //! Postroom across machines: the protocols between the nodes of a cluster, and the agreement on its members.
+//! The [guide] shows how to use a cluster, and what it [promises].
 //!
 //! Nodes communicate through a message broker, the [`engine`], which is operated separately; they open no connections
 //! to each other. The crate `postroom-nats` has an engine on NATS. The modules with these protocols are **pure state
@@ -27,7 +28,11 @@
 //! | `testing` | whole nodes in simulated tests (feature `test`) |
 //! | [`session`] | sending, resending and acceptance between two nodes, and the end of a session |
 //! | [`topics`] | the encoding of a topic's events, and their queue on a node |
+//!
+#![doc = concat!("[guide]: ", env!("CARGO_PKG_HOMEPAGE"), "/cluster.html")]
+#![doc = concat!("[promises]: ", env!("CARGO_PKG_HOMEPAGE"), "/cluster-promises.html")]
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod access;
 mod api;
@@ -48,7 +53,7 @@ pub mod membership;
 pub mod memory;
 pub mod names;
 mod node;
-#[cfg(test)]
+#[cfg(any(test, feature = "test"))]
 mod random;
 mod reply;
 pub mod rights;
@@ -79,6 +84,8 @@ pub use starts::StartError;
 pub mod __private {
     #[cfg(any(test, feature = "test"))]
     pub use crate::conformance::{Rig, check};
+    #[cfg(any(test, feature = "test"))]
+    pub use crate::random::Random;
     pub use crate::rights::{owner, table, write_subject};
     pub use crate::store::floor::Floor;
     pub use crate::subject::{LONGEST_NAME, Subjects, is_key, is_name, is_pattern, is_subject, matches, shortened};

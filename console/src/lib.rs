@@ -1,5 +1,5 @@
 //! The console of Postroom: shows what the processes of a running program do, wait for and cost, in a browser, as JSON
-//! and as Prometheus metrics.
+//! and as Prometheus metrics. The [guide] shows its views, and lists all [metrics].
 //!
 //! ```
 //! use postroom::prelude::*;
@@ -63,6 +63,9 @@
 //! # Features
 //! * `metrics` (off by default): `publish_metrics`, which reports the same figures to the recorder of the crate
 //!   `metrics`.
+//!
+#![doc = concat!("[guide]: ", env!("CARGO_PKG_HOMEPAGE"), "/console.html")]
+#![doc = concat!("[metrics]: ", env!("CARGO_PKG_HOMEPAGE"), "/metrics.html")]
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

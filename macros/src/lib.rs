@@ -1,7 +1,11 @@
-//! The macros of Postroom. Use them through the crate `postroom`, which documents the traits that they implement.
+//! The macros of Postroom. Use them through the crate [`postroom`](https://docs.rs/postroom), which documents the
+//! traits that they implement. The guide lists all [attributes] with their options, and explains the [compile errors].
 //!
 //! From the bottom up: `check` validates user code and collects errors, `parse` reads signatures, options and markers,
 //! and `expand` generates the code.
+//!
+#![doc = concat!("[attributes]: ", env!("CARGO_PKG_HOMEPAGE"), "/attributes.html")]
+#![doc = concat!("[compile errors]: ", env!("CARGO_PKG_HOMEPAGE"), "/compile-errors.html")]
 
 mod check;
 mod expand;

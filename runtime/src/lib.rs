@@ -25,8 +25,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The guide in the folder `book` of the repository explains each feature with example programs. This page names the
-//! types for each part of the program above. `use postroom::prelude::*` imports what most programs need.
+//! The [guide] explains each feature with example programs; begin with its [quick start]. This page names the types
+//! for each part of the program above. `use postroom::prelude::*` imports what most programs need.
 //!
 //! # Runtime
 //! A [`Runtime`] owns its worker threads and processes; a [`Builder`] configures it. A runtime dereferences to a
@@ -116,7 +116,9 @@
 //! * `spans`: each message is handled in a root span of `tracing`, `postroom.message`, which follows from the span of
 //!   its sender.
 //! * `test`: simulated tests with [`#[postroom::test]`](macro@test), for dev-dependencies.
-
+//!
+#![doc = concat!("[guide]: ", env!("CARGO_PKG_HOMEPAGE"))]
+#![doc = concat!("[quick start]: ", env!("CARGO_PKG_HOMEPAGE"), "/quick-start.html")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(target_pointer_width = "64"))]

@@ -32,6 +32,7 @@ fn folders_of_the_macros_import_downward() {
 #[test]
 fn folders_of_the_cluster_import_downward() {
     let order = [
+        "random.rs",
         "store",
         "engine.rs",
         "conformance.rs",

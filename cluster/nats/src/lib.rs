@@ -1,5 +1,5 @@
 //! The engine of [`postroom_cluster`] on [NATS](https://nats.io): messages over its subjects, and a store in its
-//! JetStream.
+//! JetStream. The guide says [how to run the server] and how to [secure a cluster].
 //!
 //! ```no_run
 //! use postroom_cluster::Cluster;
@@ -61,7 +61,9 @@
 //! * **A read that is answered by a leader that was cut off from the other servers** may be older than the last write,
 //!   until that leader notices. This is a limit of NATS itself. Compare and set is not affected.
 //! * A watch of [`Bucket::Leases`] that began after a given revision may report a deletion twice.
-
+//!
+#![doc = concat!("[how to run the server]: ", env!("CARGO_PKG_HOMEPAGE"), "/cluster-nats.html")]
+#![doc = concat!("[secure a cluster]: ", env!("CARGO_PKG_HOMEPAGE"), "/cluster-security.html")]
 #![forbid(unsafe_code)]
 
 mod completion;

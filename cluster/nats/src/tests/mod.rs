@@ -11,9 +11,6 @@ mod contract;
 mod nightly;
 mod nodes;
 mod proxy;
-#[allow(dead_code, reason = "the cluster's own tests use the rest")]
-#[path = "../../../src/random.rs"]
-mod random;
 mod refusals;
 mod replaced;
 mod secured;

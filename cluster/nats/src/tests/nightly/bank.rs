@@ -12,12 +12,12 @@
 
 use super::{GUARD, connect, wait_until};
 use crate::tests::proxy::Proxy;
-use crate::tests::random::Random;
 use crate::tests::server::Server;
 use crate::{Nats, NatsEngine};
 use postroom::prelude::*;
 use postroom::routing;
 use postroom::{NodeId, Runtime};
+use postroom_cluster::__private::Random;
 use postroom_cluster::Cluster;
 use postroom_cluster::engine::Lane;
 use std::collections::BTreeMap;
