@@ -18,7 +18,9 @@ fn no_line_is_too_long() {
             long.extend(too_long(text).map(|line| format!("{}:{line}", path.display())));
         });
     }
-    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
+    let documents =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md"];
+    for document in documents {
         let text = fs::read_to_string(root.join("..").join(document)).expect("the document exists");
         long.extend(too_long(&text).map(|line| format!("{document}:{line}")));
     }
