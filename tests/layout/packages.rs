@@ -264,6 +264,25 @@ fn a_release_leaves_nothing_of_the_time_before() {
     }
 }
 
+/// The workflows repeat what other files say.
+#[test]
+fn workflows_name_versions_and_parts_that_exist() {
+    let oldest = section(&read("Cargo.toml"), "workspace.package")["rust-version"].clone();
+    let checks = read(".github/workflows/ci.yml");
+    assert!(checks.contains(&format!("toolchain: [{oldest},")), "the checks do not build with Rust {oldest}");
+    let (nightly, workflow) = (read(".ci/nightly"), read(".github/workflows/nightly.yml"));
+    let between = |text: &str, before: &str, after: char| -> Vec<String> {
+        let rest = text.split_once(before).expect("there is a list of parts").1;
+        let list = rest.split(after).next().unwrap_or_default();
+        let words = list.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
+        words.map(str::to_owned).collect()
+    };
+    let parts = between(&nightly, "PARTS=\"", '"');
+    let named = between(&workflow, "part: [", ']');
+    let unknown: Vec<_> = named.iter().filter(|part| !parts.contains(part)).collect();
+    assert!(unknown.is_empty() && named.len() > 10, "not among the parts of `.ci/nightly`: {unknown:?}");
+}
+
 #[test]
 fn sections_and_paths_are_read() {
     let manifest = "[a]\none = 1\n\n# two = 2\nthree.workspace = true\n[b]\nfour = [\"x\", \"y\"]\n";
