@@ -243,7 +243,8 @@ fn the_template_is_the_last_program_of_the_quick_start() {
     assert!(!program.contains("{{") && !program.contains("{%"), "`cargo generate` would take it for a placeholder");
 }
 
-/// With the addresses filled in, nothing that users read may say that there is no release.
+/// With the addresses filled in, nothing that users read may say that there is no release, and the changelog says when
+/// it was.
 #[test]
 fn a_release_leaves_nothing_of_the_time_before() {
     let workspace = section(&read("Cargo.toml"), "workspace.package");
@@ -258,8 +259,11 @@ fn a_release_leaves_nothing_of_the_time_before() {
     };
     check(&root().join("README.md"));
     ["book/src", "examples/template"].iter().for_each(|folder| walk(&root().join(folder), &mut check));
+    let version = format!("## [{}]", quoted(&workspace["version"])[0]);
+    let changes = read("CHANGELOG.md");
+    let heading = changes.lines().find(|line| line.starts_with(&version)).expect("the changelog has the version");
     match is_filled_in[0] {
-        true => assert!(stale.is_empty(), "{UNPUBLISHED:?} in {stale:#?}"),
+        true => assert!(stale.is_empty() && heading.contains(" - 2"), "{UNPUBLISHED:?} in {stale:#?}; `{heading}`"),
         false => assert!(stale.len() > 3, "the marks are no longer those in use; found only {stale:?}"),
     }
 }
