@@ -47,7 +47,7 @@ send=slots/slot/send.rs control=slots/slot/control.rs requests=slots/slot/reques
 endpoint=slots/link_endpoint.rs message=links/message.rs
 members=links/registrations.rs
 graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs driver=engine/workers/driver_state.rs
-permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs names=names/table.rs
+permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs limits=time/limits.rs names=names/table.rs
 transport=routing/transport_queue.rs
 ring=recorder/ring.rs magazine=mem/magazine.rs
 local=thread_cache/tokens.rs lock=thread_cache/lock.rs cache=thread_cache/cache.rs place=thread_cache/send.rs
@@ -372,6 +372,13 @@ mutant driver-begins-relaxed $driver driver_state \
     '/pub\(crate\) fn begin/,/^    \}/ s/Ordering::SeqCst/Ordering::Relaxed/'
 mutant driver-rests-relaxed $driver driver_state \
     '/pub\(crate\) fn rest/,/^    \}/ s/DRIVEN, 0, Ordering::SeqCst/DRIVEN, 0, Ordering::Relaxed/'
+
+mutant sweep-announces-its-end-late $limits limits \
+    '/pub\(crate\) fn sweep/,/^    \}/ { s/^        self\.note_sweep\(false\);$//; s/^        if again \{$/        self.note_sweep(false); if again {/ }'
+mutant sweep-does-not-announce-the-next $limits limits \
+    's/^            self\.note_sweep\(true\);$//'
+mutant sweep-is-taken-for-granted $limits limits \
+    's/^        self\.will_be_swept\.load\(.*$/        true/'
 
 mutant end-keeps-the-late-message $release slot_reuse \
     's/if mine\.is_some\(\) \&\& mine == self\.first\(\)/if mine.is_none() \&\& mine != self.first()/'

@@ -2,16 +2,16 @@
 //!
 //! One thread serves the program. It is started for the first timer, and ends when it finds that there are no more. It
 //! is woken only to wait for less long than it would, never because a timer was cancelled: most timers limit calls, and
-//! most calls are answered long before. The limits of calls first lie on [lists](super::limits).
+//! most calls are answered long before. So calls first get along [without timers](super::limits).
 //! [Notifiers](crate::util::notifiers) perform the due actions: an action may wake a task of another executor, or clone
 //! and drop a user's message, and that must not delay other timers. Messages for one receiver still arrive in the order
 //! in which they were due: each waits until the previous one has been sent.
 
-use super::limits::TimeLimits;
+use super::limits::{TimeLimits, Visited};
 use super::timers::{Due, TimerAction, Timers};
 use crate::env::clock::{Moment, TimeKeeper, TimerKey};
 use crate::env::world::World;
-use crate::sync::{Condvar, Mutex, MutexGuard, OnceLock, ThreadKind, Weak, lock, spawn_thread, wait_for};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, ThreadKind, Weak, lock, spawn_thread, wait_for};
 use crate::util::notifiers::{Job, notify};
 use crate::util::panics::{Site, contain};
 use crate::util::thread_bound::this_thread;
@@ -24,10 +24,11 @@ const SWEEP: Duration = Duration::from_millis(8);
 /// How long the thread waits before it checks again whether there are timers.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Something that waits no longer than a limit. On the timekeeper's thread, it runs no user code: not in the first
-/// two methods, nor when it is dropped after it has stopped waiting.
+/// Something that waits no longer than a limit, perhaps several times in a row. On the timekeeper's thread, it runs no
+/// user code: not in the first two methods, nor when it is dropped after it has stopped waiting.
 pub(crate) trait LimitedWait: Send + Sync {
-    fn is_waiting(&self) -> bool;
+    /// Called by each sweep.
+    fn look(&self) -> FoundWait;
 
     /// Sets the timer that ends the wait at `limit`. Called once at most.
     fn set_timer(&self, this: Weak<dyn LimitedWait>, limit: Moment);
@@ -36,10 +37,21 @@ pub(crate) trait LimitedWait: Send + Sync {
     fn expire(&self);
 }
 
+/// What a sweep finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FoundWait {
+    /// It does not wait, and has not begun to wait since the last sweep.
+    Unused,
+    /// It has begun to wait since the last sweep. That wait may be over.
+    Used,
+    /// It has waited since the last sweep, and will not wait for anything else. Its timer must be set to this limit.
+    Long(Moment),
+}
+
 pub(crate) struct Timekeeper {
     /// Timers whose actions hand what is due to a notifier.
     timers: Timers,
-    limits: TimeLimits<(Moment, Weak<dyn LimitedWait>)>,
+    limits: TimeLimits<Arc<dyn LimitedWait>>,
     lines: Lines,
     /// Checked together with the timers, under this lock: by threads that set a timer, and by the thread itself before
     /// it ends.
@@ -104,24 +116,37 @@ impl Timekeeper {
         kept.then_some(key)
     }
 
-    /// Limits how long `waiting` waits, at less cost than a timer if it soon waits no more. Returns false, and does
-    /// nothing, if the limit is too near for that.
-    pub(crate) fn limit(&'static self, now: Moment, limit: Moment, waiting: Weak<dyn LimitedWait>) -> bool {
-        if limit.since(now) < 3 * SWEEP {
-            return false;
+    /// Returns whether a wait until `limit` that begins now is long enough to do without a timer at first.
+    pub(crate) fn is_far(now: Moment, limit: Moment) -> bool {
+        limit.since(now) >= 3 * SWEEP
+    }
+
+    /// Has sweeps look at `waiting` from now on, until it has a timer or belongs to no one else.
+    pub(crate) fn watch(&'static self, waiting: Arc<dyn LimitedWait>) {
+        self.limits.add(this_thread(), waiting);
+    }
+
+    /// Called when something that is watched has begun to wait.
+    #[inline]
+    pub(crate) fn see_to_sweep(&'static self) {
+        if !self.limits.will_be_swept() {
+            self.wake_to_sweep();
         }
-        if self.limits.add(this_thread(), (limit, waiting)) {
-            let mut state = self.start();
-            state.must_sweep = true;
-            self.changed.notify_all();
-            let runs = state.runs;
-            drop(state);
-            if !runs {
-                // The next limit tries again to start the thread.
-                self.sweep();
-            }
+    }
+
+    #[cold]
+    fn wake_to_sweep(&'static self) {
+        let mut state = self.start();
+        state.must_sweep = true;
+        self.limits.note_sweep(true);
+        self.changed.notify_all();
+        let runs = state.runs;
+        drop(state);
+        if !runs {
+            self.sweep();
+            // The next wait tries again to start the thread.
+            self.limits.note_sweep(false);
         }
-        true
     }
 
     /// Starts the thread, unless it runs.
@@ -141,11 +166,15 @@ impl Timekeeper {
         state.runs
     }
 
-    /// Sets timers for the limits of what still waits. Returns whether there must be another sweep.
+    /// Sets timers for what has waited since the last sweep. Returns whether there must be another sweep.
     fn sweep(&'static self) -> bool {
-        self.limits.sweep(|(limit, waiting)| {
-            if let Some(found) = waiting.upgrade().filter(|waiting| waiting.is_waiting()) {
-                found.set_timer(waiting, limit);
+        self.limits.sweep(|waiting| match waiting.look() {
+            FoundWait::Unused if Arc::strong_count(waiting) == 1 => Visited::Leaves,
+            FoundWait::Unused => Visited::Unused,
+            FoundWait::Used => Visited::Used,
+            FoundWait::Long(limit) => {
+                waiting.set_timer(Arc::downgrade(waiting), limit);
+                Visited::Leaves
             }
         })
     }
@@ -222,7 +251,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::Arc;
+    use crate::sync::{AtomicBool, Ordering};
     use std::sync::mpsc::{Sender, channel};
 
     /// Catches: an action that blocks, such as the waker of a task outside, and thereby delays all other timers of code
@@ -245,17 +274,22 @@ mod tests {
         }
     }
 
-    /// Waits forever. When its timer is to be set, says its number, and puts the next one on a list.
-    struct Waits(u8, Sender<u8>, Option<Arc<dyn LimitedWait>>);
+    /// Waits forever. When its timer is to be set, says its number, and has the next one watched.
+    struct Waits(u8, Sender<u8>, Option<Arc<dyn LimitedWait>>, AtomicBool);
 
     impl LimitedWait for Waits {
-        fn is_waiting(&self) -> bool {
-            true
+        fn look(&self) -> FoundWait {
+            match self.3.swap(true, Ordering::SeqCst) {
+                false => FoundWait::Used,
+                true => FoundWait::Long(Moment::NEVER),
+            }
         }
 
-        fn set_timer(&self, _: Weak<dyn LimitedWait>, limit: Moment) {
+        fn set_timer(&self, _: Weak<dyn LimitedWait>, _: Moment) {
             self.1.send(self.0).expect("the test waits");
-            self.2.iter().for_each(|next| wait_after(next, limit));
+            // Not on this thread: it holds the lock of a list.
+            let next = self.2.clone();
+            notify(Box::new(move || next.iter().for_each(wait_again)));
         }
 
         fn expire(&self) {
@@ -263,17 +297,20 @@ mod tests {
         }
     }
 
-    fn wait_after(waits: &Arc<dyn LimitedWait>, limit: Moment) {
-        assert!(timekeeper().limit(Moment::now(), limit, Arc::downgrade(waits)));
+    fn wait_again(waits: &Arc<dyn LimitedWait>) {
+        timekeeper().watch(waits.clone());
+        timekeeper().see_to_sweep();
     }
 
-    /// Catches: a limit that comes during a sweep and is never swept, whether its list wakes the thread or not.
+    /// Catches: a wait that begins during a sweep, or right after the last one, and is never visited.
     #[test]
     fn limits_that_come_during_a_sweep_are_swept() {
         let (say, said) = channel();
-        let before = |next, number| Some(Arc::new(Waits(number, say.clone(), next)) as Arc<dyn LimitedWait>);
+        let before = |next, number| {
+            Some(Arc::new(Waits(number, say.clone(), next, AtomicBool::new(false))) as Arc<dyn LimitedWait>)
+        };
         let first = (0..=3).rev().fold(None, before).expect("there are four");
-        wait_after(&first, Moment::now().after(Duration::from_secs(3_600)));
+        wait_again(&first);
         // The limit only guards against a hang.
         (0..=3).for_each(|number| assert_eq!(said.recv_timeout(Duration::from_secs(60)), Ok(number)));
     }

@@ -52,7 +52,18 @@ impl<T> Oneshot<T> {
 
     /// Returns whether the value is still awaited: it has not arrived, and has not been abandoned.
     pub(crate) fn is_awaited(&self) -> bool {
-        matches!(*lock(&self.0), OneshotState::Empty(_))
+        self.look(|is_awaited| is_awaited)
+    }
+
+    /// Waits for another value, after the last one was taken. No other thread may be about to send one.
+    pub(crate) fn reopen(&self) {
+        *lock(&self.0) = OneshotState::Empty(None);
+    }
+
+    /// Calls `look` with whether the value is awaited. That does not change during the call.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(bool) -> R) -> R {
+        let state = lock(&self.0);
+        look(matches!(*state, OneshotState::Empty(_)))
     }
 
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<T> {

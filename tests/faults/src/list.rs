@@ -88,7 +88,7 @@ pub fn read(path: &Path) -> Result<Vec<Fault>, String> {
             continue;
         } else if let Some(words) = line.strip_prefix("fault ") {
             head = Some(words.split(' ').map(str::to_string).collect::<Vec<_>>());
-        } else if let Some(text) = line.strip_prefix("- ") {
+        } else if let Some(text) = line.strip_prefix("- ").filter(|_| before.is_none()) {
             before = Some(text.to_string());
         } else if line == "+" {
             after = Some(String::new());
@@ -99,6 +99,9 @@ pub fn read(path: &Path) -> Result<Vec<Fault>, String> {
                 return Err(wrong());
             };
             let [name, file, mark @ ..] = &words[..] else { return Err(wrong()) };
+            if before == after {
+                return Err(wrong());
+            }
             faults.push(Fault {
                 name: name.clone(),
                 file: file.clone(),

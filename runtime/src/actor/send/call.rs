@@ -1,7 +1,7 @@
 //! The caller's side of a call.
 
 use crate::actor::tasks::time_source::{OwnedTimer, now_and_timeout_outside, now_for, time_keeper};
-use crate::actor::tasks::{CommandResult, OutsideCall, WaitKey, Waits, current, waker};
+use crate::actor::tasks::{CommandResult, OutsideWait, WaitKey, Waits, current, waker};
 use crate::call::{answer::AnswerNode, call_id::CallId, caller::Caller};
 use crate::deadlock::edges::{self, CallWait};
 use crate::engine::{
@@ -13,7 +13,7 @@ use crate::mailbox::payload::{HeldMessage, MessagePlace, Packed, is_in_place};
 use crate::util::debug::impl_debug;
 use crate::{
     CallError, CommandError, Pid, SendError, actor::tasks::pending::RowState, deadlock::wait_graph::Incarnation,
-    errors::Cycle, errors::SendFailure, pid::incarnation, sync::Arc, this_node,
+    errors::Cycle, errors::SendFailure, pid::incarnation, this_node,
 };
 use std::future::{Future, IntoFuture, poll_fn};
 use std::task::{Context, Poll};
@@ -175,26 +175,22 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> Call<M, T, E> {
     /// Like [`wait`](Self::wait), but returns a message that was refused.
     pub(crate) fn attempt(self) -> Result<Result<T, CallError<E>>, SendError<M>> {
         let deadline = self.due();
-        let call = OutsideCall::new(current_pid());
-        let (caller, ticket) = Caller::outside(call.clone(), deadline);
+        let call = OutsideWait::new(current_pid());
+        let (caller, ticket) = Caller::outside(call.call().clone(), deadline);
         let (pid, on, method) = (self.pid, serving(self.pid), self.method);
         send_with_caller_apart(pid, self.message, caller)?;
         let on = on.filter(|&on| is_still_serving(pid, on));
         let _waiting = match on.map_or(Ok(None), |on| block(on, method, ticket)) {
             Ok(waiting) => waiting,
-            Err(cycle) => {
-                call.answer.abandon();
-                return Ok(Err(CallError::Cycle(cycle)));
-            }
+            Err(cycle) => return Ok(Err(CallError::Cycle(cycle))),
         };
         // Waits in system time. In a process with a virtual clock, a timer ends the wait instead.
         let limiter = deadline.filter(|_| has_virtual_clock() && is_of_a_host()).zip(current_host());
         let limiter = limiter.and_then(|(deadline, host)| call.limit_by(host, deadline));
         let until = deadline.filter(|&deadline| limiter.is_none() && deadline != Moment::NEVER);
         let until = until.map(|deadline| instant_now() + deadline.since(now_for(self.pid)));
-        let answer = while_blocked(|| call.answer.wait(until));
+        let answer = while_blocked(|| call.wait(until));
         drop(limiter);
-        call.answer.abandon();
         Ok(answer.map_or(Err(CallError::Timeout), unpack))
     }
 
@@ -390,7 +386,7 @@ enum CallStage<M> {
     Process(WaitKey, Incarnation),
     /// Made outside of processes, or in another executor. The timer, if there is one, ends the call at its deadline,
     /// and is cancelled on drop.
-    Outside(Arc<OutsideCall>, #[expect(dead_code, reason = "held for its drop")] Option<OwnedTimer>),
+    Outside(OutsideWait, #[expect(dead_code, reason = "held for its drop")] Option<OwnedTimer>),
     Over,
 }
 
@@ -464,7 +460,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
                 }
             }
         }
-        match &*self.0 {
+        match &mut *self.0 {
             CallStage::Process(key, incarnation) => match poll_row(*key, *incarnation, context) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(answer) => {
@@ -472,7 +468,7 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
                     Poll::Ready(answer.map_or(Err(CallError::Dropped), open))
                 }
             },
-            CallStage::Outside(call, _) => match call.answer.poll(context.waker()) {
+            CallStage::Outside(call, _) => match call.poll(context.waker()) {
                 Poll::Ready(answer) => {
                     *self.0 = CallStage::Over;
                     Poll::Ready(unpack(answer))
@@ -530,17 +526,19 @@ impl<M: Send + 'static, T: Send + 'static, E: Send + 'static> CallFuture<M, T, E
             self.finish(CallStage::Process(key, incarnation));
             return Ok(is_own);
         }
-        let outside = OutsideCall::new(current_pid());
-        let (caller, _ticket) = Caller::outside(outside.clone(), deadline);
-        send_with_caller_apart(pid, message, caller)?;
-        // Uses the program's timekeeper, because the called host may end before the call. For a host with a virtual
-        // clock, uses that host's timekeeper.
+        // Limited by the program's timekeeper, because the called host may end before the call. For a host with a
+        // virtual clock, by that host's timekeeper.
         let virtual_clock = time_keeper(pid).filter(|time_keeper| time_keeper.clock_override().is_some());
-        let limiter = deadline.filter(|&deadline| deadline != Moment::NEVER);
-        let limiter = limiter.and_then(|deadline| match virtual_clock {
-            Some(time_keeper) => outside.limit_by(time_keeper, deadline),
-            None => outside.limit(deadline),
-        });
+        let (outside, limiter) = match (deadline.filter(|&deadline| deadline != Moment::NEVER), virtual_clock) {
+            (Some(deadline), None) => OutsideWait::limited(current_pid(), deadline),
+            (deadline, time_keeper) => {
+                let outside = OutsideWait::new(current_pid());
+                let limiter = deadline.zip(time_keeper).and_then(|(deadline, by)| outside.limit_by(by, deadline));
+                (outside, limiter)
+            }
+        };
+        let (caller, _ticket) = Caller::outside(outside.call().clone(), deadline);
+        send_with_caller_apart(pid, message, caller)?;
         *self.0 = CallStage::Outside(outside, limiter);
         Ok(false)
     }
@@ -560,10 +558,9 @@ impl<M, T, E> CallFuture<M, T, E> {
     fn cancel(&mut self) {
         match &*self.0 {
             CallStage::Process(key, incarnation) => forget(*key, *incarnation),
-            CallStage::Outside(call, _) => _ = call.answer.abandon(),
-            CallStage::Ready(_) | CallStage::Over => {}
+            CallStage::Outside(..) | CallStage::Ready(_) | CallStage::Over => {}
         }
-        // Also drops the message, or the timer.
+        // Also drops the message, or the wait and its timer.
         *self.0 = CallStage::Over;
     }
 }

@@ -2,7 +2,7 @@
 
 use super::current;
 use super::ending::CancelWait;
-use super::outside::OutsideCall;
+use super::outside::OutsideWait;
 use super::pending::{RowState, WaitKey, Waits};
 use super::time_source::OwnedTimer;
 use super::waker::{self, foreign_waker};
@@ -178,9 +178,9 @@ pub(crate) async fn perform<C: Command>(command: C) -> Result<C::Output, Command
     } else {
         // Another executor polls. If there is a table, that executor runs inside a process.
         let host = current::with(|_| host_of_thread()).flatten().ok_or_else(unregistered)?;
-        let call = OutsideCall::new(None);
-        host.dispatch(Payload::new(command), Caller::outside(call.clone(), None).0);
-        poll_fn(|context| call.answer.poll(context.waker())).await
+        let mut call = OutsideWait::new(None);
+        host.dispatch(Payload::new(command), Caller::outside(call.call().clone(), None).0);
+        poll_fn(|context| call.poll(context.waker())).await
     };
     match result {
         Ok(value) => value.take::<C::Output>().map_err(|_| CommandError::Dropped),

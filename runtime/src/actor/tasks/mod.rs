@@ -26,5 +26,5 @@ pub(crate) use awaits::{Patience, TimerFuture};
 pub(crate) use background::Acts;
 pub(crate) use current::{Entered, TableCell, Wanting};
 pub(crate) use handover::Handover;
-pub(crate) use outside::{ExitWaiter, OutsideCall};
+pub(crate) use outside::{ExitWaiter, OutsideWait};
 pub(crate) use pending::{CommandResult, WaitKey, Waits};

@@ -70,7 +70,10 @@ pub(crate) struct DrivenPermit {
     helper: Mutex<Option<ThreadHandle>>,
     /// Whether there is a helper. Written under its lock.
     is_helped: AtomicBool,
-    driver: Mutex<PermitDriver>,
+    /// The number of the thread that drives, or drove last.
+    last_driver: AtomicU64,
+    /// That thread, to unpark it: it may wait on its stack.
+    driver: Mutex<Option<ThreadHandle>>,
     /// Number of drives.
     drives: AtomicU64,
 }
@@ -97,13 +100,6 @@ enum Then {
     Resume(Rest),
 }
 
-/// The thread that drives, or drove last, and its number. It may wait on its stack.
-#[derive(Default)]
-struct PermitDriver {
-    number: u64,
-    thread: Option<ThreadHandle>,
-}
-
 /// Why a drive has ended.
 enum DriveEnd {
     Rests,
@@ -119,7 +115,7 @@ impl DrivenPermit {
                 self.end_rest();
                 self.notify();
             }
-            Called::Driven => lock(&self.driver).thread.iter().for_each(unpark),
+            Called::Driven => lock(&self.driver).iter().for_each(unpark),
             Called::Before => {}
         }
     }
@@ -154,9 +150,10 @@ impl DrivenPermit {
     fn note_driver(&self) {
         self.drives.store(self.drives.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.until.store(Moment::NEVER.nanoseconds(), Ordering::Relaxed);
-        let mut driver = lock(&self.driver);
-        if driver.number != this_thread() {
-            *driver = PermitDriver { number: this_thread(), thread: Some(current_thread()) };
+        // Only the driver writes this.
+        if self.last_driver.load(Ordering::Relaxed) != this_thread() {
+            self.last_driver.store(this_thread(), Ordering::Relaxed);
+            *lock(&self.driver) = Some(current_thread());
         }
     }
 
@@ -406,6 +403,7 @@ impl Scheduler {
             task: OnceLock::new(),
             helper: Mutex::new(None),
             is_helped: AtomicBool::new(false),
+            last_driver: AtomicU64::new(0),
             driver: Mutex::default(),
             drives: AtomicU64::new(0),
         });
