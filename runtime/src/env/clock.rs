@@ -5,6 +5,8 @@
 //! clock (see `time/virtual_clock`). That clock is [used](use_clock) by the threads of the host, and by any other
 //! thread while it starts a process of the host or fires one of its timers.
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::cycles;
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
 use std::num::NonZeroU64;
@@ -76,14 +78,13 @@ impl Moment {
     /// Returns the current moment or one shortly before, for frequent use where it need not be exact. If the processor
     /// has a cycle counter, the cost is one read of that counter (7 ns). The system's clock is then read again only
     /// after [`FRESH_CYCLES`]. Until then, the counter's progress is added to the last reading, at a rate measured
-    /// between reads of the clock. A thread that has slept discards its last read ([`forget_now`]), because the
-    /// counters of some processors stop during sleep.
+    /// between reads of the clock. A thread that has slept discards its last read ([`forget_now`]) if the counter may
+    /// have stood still meanwhile.
     #[inline]
     pub(crate) fn about_now() -> Self {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
-            // SAFETY: reads a counter that every processor of this architecture has.
-            let cycles = unsafe { std::arch::x86_64::_rdtsc() };
+            let cycles = cycles::read();
             READ.with(|last| {
                 let read = last.get();
                 let since = cycles.wrapping_sub(read.cycles);
@@ -160,8 +161,7 @@ impl Read {
         // The clock is read before the counter: a thread that is preempted between the two reads then gets a moment in
         // the past, not one in the future.
         let moment = Moment::now();
-        // SAFETY: as in `about_now`.
-        let cycles = unsafe { std::arch::x86_64::_rdtsc() };
+        let cycles = cycles::read();
         let (went_on, took) = (cycles.wrapping_sub(last.cycles), moment.since(last.moment).as_nanos() as u64);
         // The rate is measured over at most one second, since a longer interval says less about the current one. It is
         // rounded down by a thousandth, and never exceeds the lowest rate seen, so that the result is never in the
@@ -178,9 +178,18 @@ impl Read {
     }
 }
 
-/// Discards the calling thread's last read, for a thread that has slept.
+/// Discards the calling thread's last read, for a thread that has slept, unless the counter runs during sleep as the
+/// clock does.
 #[inline]
 pub(crate) fn forget_now() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if !cycles::are_invariant() || crate::sync::simulated::here().is_some() {
+        discard_read();
+    }
+}
+
+#[inline]
+fn discard_read() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     READ.set(Read { pace: READ.get().pace, ..Read::NOTHING });
 }
@@ -207,7 +216,7 @@ pub(crate) fn use_clock(clock_override: ClockOverride) -> ClockOverride {
     let before = CLOCK.replace(clock_override);
     if clock_override.is_some() != before.is_some() {
         // The last reading is from another clock.
-        forget_now();
+        discard_read();
     }
     before
 }
@@ -298,7 +307,7 @@ mod about_now_tests {
 
     #[test]
     fn about_now_is_within_a_millisecond_of_now() {
-        forget_now();
+        discard_read();
         for round in 0..200_000 {
             let (about, now) = (Moment::about_now(), Moment::now());
             // If the thread is preempted during its first read, the result may be slightly in the future.
@@ -308,7 +317,7 @@ mod about_now_tests {
                 assert!(Moment::now().since(Moment::about_now()) < Duration::from_secs(1), "in round {round}");
             }
             if round % 1_000 == 0 {
-                forget_now();
+                discard_read();
             }
         }
     }

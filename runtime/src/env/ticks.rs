@@ -4,6 +4,8 @@
 //! A recording reads both clocks at its beginning and at its end, and converts the ticks in between proportionally.
 
 use super::clock::instant_now;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::cycles;
 use std::time::Instant;
 
 /// The clock that ticks are read from.
@@ -20,7 +22,7 @@ impl TickSource {
     /// Returns the cheapest source that gives comparable readings on all cores.
     pub(crate) fn choose() -> Self {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if has_invariant_counter() {
+        if cycles::are_invariant() {
             return Self::Cycles;
         }
         Self::System(instant_now())
@@ -29,22 +31,11 @@ impl TickSource {
     #[inline(always)]
     pub(crate) fn read(self) -> u64 {
         match self {
-            // SAFETY: reads a counter that every processor of this architecture has.
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Self::Cycles => unsafe { std::arch::x86_64::_rdtsc() },
+            Self::Cycles => cycles::read(),
             Self::System(origin) => instant_now().saturating_duration_since(origin).as_nanos() as u64,
         }
     }
-}
-
-/// Returns whether the counter runs at the same rate whatever the frequency and the sleep state of a core.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-fn has_invariant_counter() -> bool {
-    use std::arch::x86_64::__cpuid;
-    const HIGHEST: u32 = 0x8000_0000;
-    const POWER: u32 = 0x8000_0007;
-    const INVARIANT: u32 = 1 << 8;
-    __cpuid(HIGHEST).eax >= POWER && __cpuid(POWER).edx & INVARIANT != 0
 }
 
 /// One reading of both clocks.
