@@ -47,6 +47,7 @@ send=slots/slot/send.rs control=slots/slot/control.rs requests=slots/slot/reques
 endpoint=slots/link_endpoint.rs message=links/message.rs
 members=links/registrations.rs
 graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs driver=engine/workers/driver_state.rs
+help=engine/workers/help.rs
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs limits=time/limits.rs names=names/table.rs
 transport=routing/transport_queue.rs
 ring=recorder/ring.rs magazine=mem/magazine.rs
@@ -372,6 +373,17 @@ mutant driver-begins-relaxed $driver driver_state \
     '/pub\(crate\) fn begin/,/^    \}/ s/Ordering::SeqCst/Ordering::Relaxed/'
 mutant driver-rests-relaxed $driver driver_state \
     '/pub\(crate\) fn rest/,/^    \}/ s/DRIVEN, 0, Ordering::SeqCst/DRIVEN, 0, Ordering::Relaxed/'
+
+mutant help-is-not-announced $help help \
+    's/self\.is_there\.store\(true, Ordering::SeqCst\);//'
+mutant help-is-looked-for-without-a-barrier $help help \
+    's/^        checked_light_barrier\(\);$//'
+mutant help-begins-without-a-barrier $help help \
+    's/^            heavy_barrier\(\);$//'
+mutant help-is-not-taken-away $help help \
+    's/^        helper\.take\(\)$/        None/'
+mutant help-has-been-taken-away $help help \
+    's/self\.is_there\.load\(Ordering::SeqCst\) \&\& self\.notify_next\(notify\)/self.is_there.load(Ordering::SeqCst)/'
 
 mutant sweep-announces-its-end-late $limits limits \
     '/pub\(crate\) fn sweep/,/^    \}/ { s/^        self\.note_sweep\(false\);$//; s/^        if again \{$/        self.note_sweep(false); if again {/ }'

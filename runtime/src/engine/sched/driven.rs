@@ -38,16 +38,18 @@ use crate::engine::io::reactor::{PermitTask, TaskPoll};
 use crate::engine::slice::scratch::StepScratch;
 use crate::engine::workers::driven::Driven;
 use crate::engine::workers::driver_state::{Called, DriverState};
+use crate::engine::workers::help::Help;
 use crate::engine::workers::threads::StartedThread;
 use crate::engine::workers::worker::RECORDED;
 use crate::env::clock::{Moment, forget_now, instant_now};
 use crate::recorder::kind::RecordKind;
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, Mutex, OnceLock, Ordering, OwnedCell, ThreadHandle, ThreadKind, Weak, current_thread,
-    lock, park, spawn_thread_with, unpark,
+    Arc, AtomicU64, Mutex, OnceLock, Ordering, OwnedCell, ThreadHandle, ThreadKind, Weak, current_thread, lock, park,
+    spawn_thread_with, unpark,
 };
 use crate::util::notifiers;
 use crate::util::thread_bound::this_thread;
+use std::io;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
@@ -67,9 +69,7 @@ pub(crate) struct DrivenPermit {
     until: AtomicU64,
     /// Woken for a call, unless a thread helps out. Set by the first poll.
     task: OnceLock<Waker>,
-    helper: Mutex<Option<ThreadHandle>>,
-    /// Whether there is a helper. Written under its lock.
-    is_helped: AtomicBool,
+    help: Help<ThreadHandle>,
     /// The number of the thread that drives, or drove last.
     last_driver: AtomicU64,
     /// That thread, to unpark it: it may wait on its stack.
@@ -127,24 +127,20 @@ impl DrivenPermit {
         }
     }
 
-    /// Notifies the thread that helps out, or else the task. (A thread that begins to help out looks for a call
-    /// afterwards, so that it misses none that has notified the task. One that ends its help notifies again.)
+    /// Notifies the thread that helps out, or else the task.
     fn notify(&self) {
-        if self.is_helped.load(Ordering::SeqCst)
-            && let Some(helper) = &*lock(&self.helper)
-        {
-            return unpark(helper);
+        if !self.help.notify(unpark) {
+            self.wake_task();
         }
+    }
+
+    fn wake_task(&self) {
         self.task.get().into_iter().for_each(Waker::wake_by_ref);
     }
 
     /// Ends the help, if there is any.
     fn relieve(&self) {
-        if self.is_helped.load(Ordering::SeqCst) {
-            let mut helper = lock(&self.helper);
-            self.is_helped.store(false, Ordering::SeqCst);
-            helper.take().iter().for_each(unpark);
-        }
+        self.help.relieve().iter().for_each(unpark);
     }
 
     fn note_driver(&self) {
@@ -180,7 +176,7 @@ impl DrivenPermit {
                 DriveEnd::Ended => {
                     self.state.end();
                     self.relieve();
-                    self.task.get().into_iter().for_each(Waker::wake_by_ref);
+                    self.wake_task();
                 }
             }
             return drive;
@@ -254,41 +250,37 @@ impl DrivenPermit {
 
     /// Starts a thread that helps out, unless there is one. Returns whether it has started one.
     fn start_helper(self: Arc<Self>) -> bool {
-        let mut helper = lock(&self.helper);
-        if helper.is_some() || self.state.has_ended() {
-            return false;
-        }
         let (host, permit) = (self.host, self.clone());
-        let name = format!("{}-{}", host.config.name, self.index);
-        match spawn_thread_with(ThreadKind::Worker, name, host.config.stack, move || permit.help()) {
-            Ok(thread) => {
-                *helper = Some(thread.thread().clone());
-                self.is_helped.store(true, Ordering::SeqCst);
-                drop(helper);
-                host.keep_thread(StartedThread::of_thread(thread, host.threads.get(self.index)));
-                true
-            }
-            Err(error) => {
-                drop(helper);
-                // It tries again.
-                host.wake_watchdog();
-                notifiers::run(move || {
-                    crate::util::log::error!(%error, host = %host.config.name, "no thread could be started for a task \
-                        that is not polled: it is tried again");
-                });
-                false
-            }
+        let mut started = None;
+        let begun = self.help.begin(
+            || self.state.has_ended(),
+            || {
+                let name = format!("{}-{}", host.config.name, self.index);
+                let thread = spawn_thread_with(ThreadKind::Worker, name, host.config.stack, move || permit.help())?;
+                let handle = thread.thread().clone();
+                started = Some(thread);
+                Ok(handle)
+            },
+        );
+        if let Some(thread) = started {
+            host.keep_thread(StartedThread::of_thread(thread, host.threads.get(self.index)));
         }
+        let Some(Err(error)) = begun else { return begun.is_some() };
+        // It tries again.
+        host.wake_watchdog();
+        notifiers::run(move || {
+            let error: io::Error = error;
+            crate::util::log::error!(%error, host = %host.config.name, "no thread could be started for a task that is \
+                not polled: it is tried again");
+        });
+        false
     }
 
     /// Drives the permit until its task is polled again, or for good.
     fn help(self: Arc<Self>) {
         let user = self.host.user().unwrap_or_default();
         user.within(|| {
-            let is_asked = || {
-                let helper = lock(&self.helper).as_ref().map(|helper| helper.id());
-                helper == Some(current_thread().id())
-            };
+            let is_asked = || self.help.is_by(|helper| helper.id() == current_thread().id());
             // Checked right before each park: a step of the drive may have parked, too, and consumed the unpark.
             while is_asked() {
                 match self.patience() {
@@ -306,10 +298,9 @@ impl DrivenPermit {
                 }
             }
         });
-        // The task waits for its own timer only, and may have found this thread driving. So may another helper, if the
-        // task has been dropped.
-        self.task.get().into_iter().for_each(Waker::wake_by_ref);
-        lock(&self.helper).iter().for_each(unpark);
+        // The task waits for its own timer only. There is another helper if the task has been dropped.
+        self.wake_task();
+        self.help.notify_next(unpark);
     }
 
     /// Returns how long the permit rests unless it is called.
@@ -373,8 +364,7 @@ impl Driven for DrivenPermit {
     /// Performs *late* and *dropped*.
     fn help_out(self: Arc<Self>) {
         if self.clone().start_helper() {
-            // The task may have been polled in the meantime, before there was a helper to relieve.
-            self.task.get().into_iter().for_each(Waker::wake_by_ref);
+            self.wake_task();
         }
     }
 
@@ -401,8 +391,7 @@ impl Scheduler {
             seat: OwnedCell::new(None),
             until: AtomicU64::new(Moment::NEVER.nanoseconds()),
             task: OnceLock::new(),
-            helper: Mutex::new(None),
-            is_helped: AtomicBool::new(false),
+            help: Help::new(),
             last_driver: AtomicU64::new(0),
             driver: Mutex::default(),
             drives: AtomicU64::new(0),

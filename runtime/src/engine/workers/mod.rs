@@ -2,11 +2,13 @@
 //!
 //! * [`worker`]: the record of one thread, with its deque; [`threads`]: all records of a host;
 //! * [`driven`]: the permits that have no threads of their own; [`driver_state`]: which thread drives such a permit;
+//!   [`help`]: who is notified when it is called;
 //! * [`running`]: the process that a thread runs, for other threads to see;
 //! * [`pinned`]: the record of a pinned process's thread; [`timed`]: a step that was timed.
 
 pub(crate) mod driven;
 pub(crate) mod driver_state;
+pub(crate) mod help;
 pub(crate) mod pinned;
 pub(crate) mod running;
 pub(crate) mod threads;

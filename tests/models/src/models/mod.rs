@@ -5,6 +5,7 @@ mod driver_state;
 mod driving;
 mod gate;
 mod handoff;
+mod help;
 mod limits;
 mod links;
 mod local_tokens;
