@@ -62,8 +62,7 @@ impl Moment {
         }
     }
 
-    /// Like [`now`](Self::now), for a thread that may have slept: from now on, [`about_now`](Self::about_now) goes by
-    /// this reading.
+    /// Like [`about_now`](Self::about_now), for a thread that may have slept since it last read the clock.
     pub(crate) fn now_after_rest() -> Self {
         forget_now();
         Self::about_now()

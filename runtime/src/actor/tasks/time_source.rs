@@ -42,7 +42,7 @@ pub(crate) fn now_for(pid: Pid) -> Moment {
 }
 
 /// Returns the current time for a call to `pid` from outside of processes, and the default timeout of such a call, if
-/// the process lives here. Reads the clock: such a thread may have slept since it last did.
+/// the process lives here. Such a thread may have slept since it last read the clock.
 pub(crate) fn now_and_timeout_outside(pid: Pid) -> (Moment, Option<Duration>) {
     let host = pid.resolve().and_then(host_of);
     let time_keeper = host.and_then(SlotHost::time_keeper);
