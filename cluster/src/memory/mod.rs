@@ -33,6 +33,7 @@ use crate::rights::Rights;
 use crate::store::{Bucket, OnChange, OnRead, OnWrite, Revision};
 use crate::subject::{is_pattern, is_subject, shortened};
 use bytes::Bytes;
+use postroom::__private::discard_panic;
 use state::{BrokerJob, BrokerState, BrokerSubscriber, Connection, ConnectionState, Watcher};
 pub use state::{MAX_HISTORY, MAX_PAYLOAD, StoreCopy};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -267,7 +268,7 @@ impl Broker {
 /// Runs a callback and catches its panic, so that the panic costs only the value passed to it. Returns false if it
 /// panicked.
 fn run(callback: impl FnOnce()) -> bool {
-    catch_unwind(AssertUnwindSafe(callback)).is_ok()
+    catch_unwind(AssertUnwindSafe(callback)).map_err(discard_panic).is_ok()
 }
 
 impl std::fmt::Debug for Client {

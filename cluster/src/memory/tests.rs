@@ -201,6 +201,15 @@ fn what_is_asked_of_a_closed_engine_is_answered() {
     assert!(!client.is_connected());
 }
 
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("as users' code may");
+    }
+}
+
 #[test]
 fn callbacks_may_panic_step_and_drop_their_own_subscription() {
     let broker = Broker::new();
@@ -213,7 +222,7 @@ fn callbacks_may_panic_step_and_drop_their_own_subscription() {
         count += 1;
         push((count, inner.step()));
         match count {
-            1 => panic!("as users' code may"),
+            1 => std::panic::panic_any(Bomb),
             2 => drop(held.lock().unwrap().take()),
             _ => {}
         }

@@ -21,6 +21,7 @@ use crate::session::Item;
 use crate::starts::NotStarted;
 use answers::StartKind;
 use kept::{Kept, MAX_KEPT, Slow};
+use postroom::__private::discard_panic;
 use postroom::routing::{ControlMessage, LinkMessage, Node, Router};
 use postroom::{Address, CallError, ExitReason, Host, NodeId, Package, Pid};
 use std::collections::BTreeMap;
@@ -141,7 +142,8 @@ impl Delivery {
             };
             // Only user code outside all other guards can panic here. The panic costs the message that caused it, and
             // no other.
-            if catch_unwind(AssertUnwindSafe(|| self.arrival(arrival))).is_err() {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.arrival(arrival))) {
+                discard_panic(panic);
                 self.counters.undecodable.fetch_add(1, Ordering::Relaxed);
                 if let Some((peer, lane, cost)) = credit {
                     peer.release(lane, cost);

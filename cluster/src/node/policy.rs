@@ -18,6 +18,7 @@
 
 use crate::node::porter::{Job, Porter};
 use crate::node::view::{Member, View};
+use postroom::__private::discard_panic;
 use postroom::{Address, NodeId, Pid};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -214,10 +215,11 @@ impl Hearing {
 
     fn decide(&self) -> bool {
         let decided = catch_unwind(AssertUnwindSafe(|| (self.allow)(&self.peer, &self.ask)));
-        if decided.is_err() {
+        let is_allowed = decided.unwrap_or_else(|panic| {
+            discard_panic(panic);
             self.counts.panicked.fetch_add(1, Ordering::Relaxed);
-        }
-        let is_allowed = decided.unwrap_or(false);
+            false
+        });
         if !is_allowed {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
         }
