@@ -40,11 +40,17 @@ impl TickSource {
 /// Returns whether the counter runs at the same rate whatever the frequency and the sleep state of a core.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn has_invariant_counter() -> bool {
-    use std::arch::x86_64::__cpuid;
     const HIGHEST: u32 = 0x8000_0000;
     const POWER: u32 = 0x8000_0007;
     const INVARIANT: u32 = 1 << 8;
-    __cpuid(HIGHEST).eax >= POWER && __cpuid(POWER).edx & INVARIANT != 0
+    let cpuid = |leaf| {
+        // SAFETY: every processor of this architecture has the instruction.
+        #[allow(unused_unsafe, reason = "unsafe until Rust 1.94")]
+        unsafe {
+            std::arch::x86_64::__cpuid(leaf)
+        }
+    };
+    cpuid(HIGHEST).eax >= POWER && cpuid(POWER).edx & INVARIANT != 0
 }
 
 /// One reading of both clocks.
