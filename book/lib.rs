@@ -165,6 +165,8 @@ pub mod errors {}
 pub mod compile_errors {}
 #[doc = include_str!("src/log-events.md")]
 pub mod log_events {}
+#[doc = include_str!("src/versions.md")]
+pub mod versions {}
 #[doc = include_str!("src/glossary.md")]
 pub mod glossary {}
 #[doc = include_str!("src/faq.md")]

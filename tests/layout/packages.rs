@@ -288,6 +288,35 @@ fn workflows_name_versions_and_parts_that_exist() {
 }
 
 #[test]
+fn all_texts_name_the_rust_version_of_the_workspace() {
+    let oldest = section(&read("Cargo.toml"), "workspace.package")["rust-version"].clone();
+    let mut seen = 0;
+    let mut check = |path: &Path| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        for (before, after) in text.match_indices("Rust 1.").map(|(at, _)| text.split_at(at + "Rust ".len())) {
+            let version = after.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or_default();
+            let line = before.lines().count();
+            assert_eq!(version.trim_end_matches('.'), quoted(&oldest)[0], "{}:{line}", path.display());
+            seen += 1;
+        }
+    };
+    ["README.md", "runtime/README.md"].iter().for_each(|file| check(&root().join(file)));
+    walk(&root().join("book/src"), &mut check);
+    assert!(seen > 6, "only {seen} were found");
+}
+
+#[test]
+fn dependencies_are_judged_for_the_systems_that_are_compiled_for() {
+    let (nightly, rules) = (read(".ci/nightly"), read("deny.toml"));
+    let compiled = nightly.split_once("\nTARGETS=\"").and_then(|(_, rest)| rest.split_once('"'));
+    let mut compiled: Vec<_> = compiled.expect("there is a list of targets").0.split(' ').collect();
+    compiled.push("x86_64-unknown-linux-gnu");
+    compiled.sort_unstable();
+    let judged = rules.split_once("targets = [").and_then(|(_, rest)| rest.split_once(']'));
+    assert_eq!(quoted(judged.expect("there is a list of targets").0), compiled);
+}
+
+#[test]
 fn sections_and_paths_are_read() {
     let manifest = "[a]\none = 1\n\n# two = 2\nthree.workspace = true\n[b]\nfour = [\"x\", \"y\"]\n";
     let keys: Vec<_> = section(manifest, "a").into_keys().collect();

@@ -34,8 +34,8 @@ pub(crate) struct OutsideCall {
     answer: Oneshot<CommandResult>,
     /// The process that makes the call and blocks its thread, or that runs the executor of the call.
     caller: Option<Pid>,
-    /// When sweeps end the call, in nanoseconds. Belongs to the caller, and to sweeps while they look at `answer`; so do
-    /// the next three.
+    /// When sweeps end the call, in nanoseconds. Belongs to the caller, and to sweeps while they look at `answer`; so
+    /// do the next three.
     limit: AtomicU64,
     /// Whether a sweep has looked since the call began.
     has_been_seen: AtomicBool,

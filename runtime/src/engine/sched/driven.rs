@@ -58,6 +58,7 @@ use std::time::Duration;
 const MOST: Duration = Duration::from_micros(200);
 
 pub(crate) struct DrivenPermit {
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code, reason = "only tasks of Tokio read it; Rust 1.91 warns"))]
     me: Weak<Self>,
     host: &'static Scheduler,
     /// The index of the record.
