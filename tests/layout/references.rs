@@ -159,6 +159,7 @@ const OF_THE_MACHINE: &[&str] = &[
     "actor/tasks/waker.rs",
     "api/interrupt.rs",
     "env/clock.rs",
+    "env/cycles.rs",
     "mailbox/node_pool.rs",
     "mem/arena.rs",
     "mem/large_blocks.rs",

@@ -332,8 +332,8 @@ impl ThreadContext {
         behind.or_else(|| self.thread.local.take_next_to_run()).or_else(|| self.pop()).or_else(|| self.take_inject())
     }
 
-    /// Counts the thread as searching if it may. A thread that drives a permit goes to sleep without a search, since its
-    /// sleep costs little: before that it looks at all queues anyway (sleep:S3).
+    /// Counts the thread as searching if it may. A thread that drives a permit goes to sleep without a search, since
+    /// its sleep costs little: before that it looks at all queues anyway (sleep:S3).
     pub(super) fn start_searching(&self) -> bool {
         !self.is_driven && self.host.idle.start_searching()
     }

@@ -40,8 +40,8 @@ impl<H> Help<H> {
         lock(&self.helper).as_ref().map(notify).is_some()
     }
 
-    /// Performs *begin* for a helper that `start` starts. Returns `None` if there is a helper already, or `is_over` says
-    /// that there is nothing to help with.
+    /// Performs *begin* for a helper that `start` starts. Returns `None` if there is a helper already, or `is_over`
+    /// says that there is nothing to help with.
     pub(crate) fn begin<E>(
         &self,
         is_over: impl FnOnce() -> bool,

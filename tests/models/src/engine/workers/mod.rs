@@ -1,5 +1,5 @@
-//! The production modules that record which process a thread runs, which thread drives a permit, and who is notified for
-//! it.
+//! The production modules that record which process a thread runs, which thread drives a permit, and who is notified
+//! for it.
 
 #[path = "../../../../../runtime/src/engine/workers/running.rs"]
 pub(crate) mod running;
