@@ -10,6 +10,7 @@ impl Random {
     }
 
     /// Returns the next number, any of 64 bits.
+    #[allow(clippy::should_implement_trait, reason = "it is no iterator: it has no end")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;

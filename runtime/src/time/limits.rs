@@ -19,7 +19,7 @@
 use crate::sync::{AtomicBool, CachePadded, Mutex, Ordering, lock};
 
 /// Number of lists. A guess: threads that share one seldom contend.
-const LISTS: usize = if cfg!(loom) { 1 } else { 8 };
+const LISTS: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// What a visit has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
