@@ -316,7 +316,7 @@ impl ThreadContext {
                     }
                     return self.run_or_time(token);
                 }
-                (searching, visited) = (self.start_searching(), true);
+                (searching, visited) = (self.host.idle.start_searching(), true);
                 continue;
             }
             match self.sleep(searching) {
@@ -330,12 +330,6 @@ impl ThreadContext {
     fn take_own(&self) -> Option<Token> {
         let behind = self.behind.take().and_then(|behind| self.take_behind(behind));
         behind.or_else(|| self.thread.local.take_next_to_run()).or_else(|| self.pop()).or_else(|| self.take_inject())
-    }
-
-    /// Counts the thread as searching if it may. A thread that drives a permit goes to sleep without a search, since
-    /// its sleep costs little: before that it looks at all queues anyway (sleep:S3).
-    pub(super) fn start_searching(&self) -> bool {
-        !self.is_driven && self.host.idle.start_searching()
     }
 
     fn search_awake(&self) -> Option<Token> {

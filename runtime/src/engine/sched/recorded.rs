@@ -34,7 +34,7 @@ impl ThreadContext {
             Some(token) => Next::Recorded(token),
             None => {
                 self.write_slice_end();
-                self.search(self.start_searching())
+                self.search(self.host.idle.start_searching())
             }
         })
     }

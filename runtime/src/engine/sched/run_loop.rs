@@ -139,7 +139,7 @@ impl ThreadContext {
         }
         match self.take_near() {
             Some(token) => Next::Run(token),
-            None => self.search(self.start_searching()),
+            None => self.search(self.host.idle.start_searching()),
         }
     }
 
