@@ -1,9 +1,9 @@
 //! Fuzz targets: parsers of external input, which are run on random inputs that are made from good ones.
 //!
-//! Each target is a function of bytes, `target(data: &[u8])`, in the form that cargo-fuzz calls. It panics on a
-//! violation, and returns a number for the kind of outcome. The driver runs on stable. It mutates the inputs of a
-//! corpus, and adds each input whose kind of outcome is new to the corpus. Each target gets 5,000 inputs with a fixed
-//! seed. With `POSTROOM_FUZZ_SECONDS` it runs for that time instead, with a random seed that is printed;
+//! Each target is a function of bytes, `target(data: &[u8])`, in the form that cargo-fuzz calls (`fuzz/fuzz_targets`).
+//! It panics on a violation, and returns a number for the kind of outcome. The driver runs on stable. It mutates the
+//! inputs of a corpus, and adds each input whose kind of outcome is new to the corpus. Each target gets 5,000 inputs
+//! with a fixed seed. With `POSTROOM_FUZZ_SECONDS` it runs for that time instead, with a random seed that is printed;
 //! `POSTROOM_FUZZ_SEED` sets the seed.
 //!
 //! Faults that these targets were seen to detect: a generation that is one bit too long for one of the two PID parsers;

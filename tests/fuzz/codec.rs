@@ -10,6 +10,7 @@ use postroom_cluster::codec::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::sync::OnceLock;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Shape {
@@ -71,7 +72,17 @@ fn again(codecs: &Agreement, asked: MessageId, mut answer: Payload) {
     assert!(one.is_some() && one == other, "{other:?} is not {one:?}");
 }
 
-pub fn target(codecs: &Agreement, data: &[u8]) -> u64 {
+/// What two nodes that export the same type have agreed upon.
+fn codecs() -> &'static Agreement {
+    static CODECS: OnceLock<Agreement> = OnceLock::new();
+    CODECS.get_or_init(|| {
+        let codecs = Codecs::builder().export::<Board>().build().expect("one process");
+        codecs.agree(codecs.table())
+    })
+}
+
+pub fn target(data: &[u8]) -> u64 {
+    let codecs = codecs();
     let Some((&first, bytes)) = data.split_first() else { return 0 };
     let id = MessageId(u16::from(first >> 3));
     match first % 8 {
@@ -104,8 +115,7 @@ pub fn target(codecs: &Agreement, data: &[u8]) -> u64 {
 
 #[test]
 fn messages_of_nodes() {
-    let codecs = Codecs::builder().export::<Board>().build().expect("one process");
-    let codecs = codecs.agree(codecs.table());
+    let codecs = codecs();
     let shape = Shape::Fields {
         flag: true,
         bytes: vec![1, 2, 3],
@@ -130,7 +140,7 @@ fn messages_of_nodes() {
         first(4, MessageId(0), &error),
     ];
     for whole in &corpus {
-        assert!(target(&codecs, whole) < 100, "{whole:?}");
+        assert!(target(whole) < 100, "{whole:?}");
     }
     let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
     // These are nesting levels of both formats, huge lengths, and the names of fields.
@@ -144,5 +154,5 @@ fn messages_of_nodes() {
         &[0xff; 9],
         &[1],
     ];
-    fuzz("messages of nodes", &Food { corpus: &corpus, words }, |data| target(&codecs, data));
+    fuzz("messages of nodes", &Food { corpus: &corpus, words }, target);
 }
