@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1, with only what the load of a service needs, so that little of a request's time is the client's.
+//! A client of HTTP/1.1, with only what the load of a service needs, so that its share of a request is small.
 
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
