@@ -68,6 +68,11 @@ impl Case {
         }
     }
 
+    /// Returns the service without processes, which is no workload of an actor library.
+    fn axum_mutex() -> Self {
+        Self { is_required: false, systems: Some(&[System::Tokio]), ..Self::of(Workload::AxumMutex) }
+    }
+
     /// Returns the plan of the run on `system`.
     pub fn plan(&self, system: System, workers: usize, scale: Scale) -> Plan {
         let width = self.width.unwrap_or_else(|| width(self.workload, scale));
@@ -98,6 +103,7 @@ pub fn workloads() -> Vec<Case> {
     let cases = Workload::ALL.iter().filter(|workload| !workload.is_probe()).flat_map(|&workload| match workload {
         Workload::Pipeline => [1, 10, 100].map(Case::pipeline).to_vec(),
         Workload::AskFromTasks => [1, 64, 1_024].map(Case::ask_from_tasks).to_vec(),
+        Workload::AxumMutex => vec![Case::axum_mutex()],
         workload => vec![Case::of(workload)],
     });
     cases.collect()

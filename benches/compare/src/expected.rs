@@ -78,7 +78,7 @@ fn check(plan: &Plan) -> u64 {
         }
         Workload::Ask | Workload::AskFromThread => sum_below(size + 1),
         Workload::AskFromTasks => width * sum_below(size / width + 1),
-        Workload::TellFromTasks => width * sum_below(size / width),
+        Workload::TellFromTasks | Workload::Axum | Workload::AxumMutex => width * sum_below(size / width),
         Workload::NQueens => queens(width),
         Workload::Matrix => matrix(width as usize),
         Workload::Pipeline => size * width,

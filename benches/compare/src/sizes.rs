@@ -39,7 +39,7 @@ pub fn width(workload: Workload, scale: Scale) -> u64 {
     match workload {
         Workload::PingPongPairs => 64,
         Workload::ThreadRing => 100,
-        Workload::FanIn => 16,
+        Workload::FanIn | Workload::Axum | Workload::AxumMutex => 16,
         Workload::FanOut => 1_000,
         Workload::Big => 120,
         Workload::NQueens => scale.pick(12, 9),
@@ -74,6 +74,7 @@ pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) ->
         Workload::TellFromTasks => (4_000_000, 100_000),
         Workload::AskFromThread if system.is_slow_across_threads() => (2_000, 200),
         Workload::AskFromThread => (50_000, 1_000),
+        Workload::Axum | Workload::AxumMutex => (100_000, 4_000),
         Workload::NQueens | Workload::Matrix => (1, 1),
         Workload::Pipeline => stages_in(work, scale.pick(Duration::from_millis(200), Duration::from_millis(5))),
         Workload::Chameneos => (400_000, 10_000),
@@ -118,7 +119,9 @@ pub fn shared_evenly(workload: Workload, size: u64, width: u64) -> u64 {
         | Workload::Philosophers
         | Workload::Dictionary
         | Workload::AskFromTasks
-        | Workload::TellFromTasks => width,
+        | Workload::TellFromTasks
+        | Workload::Axum
+        | Workload::AxumMutex => width,
         _ => 1,
     };
     size.next_multiple_of(shares.max(1))

@@ -56,6 +56,8 @@ named!(
         AskFromTasks = "ask_from_tasks",
         TellFromTasks = "tell_from_tasks",
         AskFromThread = "ask_from_thread",
+        Axum = "axum",
+        AxumMutex = "axum_mutex",
         NQueens = "nqueens",
         Matrix = "matrix",
         Pipeline = "pipeline",

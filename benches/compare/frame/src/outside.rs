@@ -1,13 +1,24 @@
-//! The drivers of the workloads whose senders are no processes: tasks of Tokio, and a plain thread.
+//! The drivers of the workloads whose senders are no processes: tasks of Tokio, handlers of axum, and a plain thread.
 
+use crate::http::Connection;
+use crate::kernel::Random;
 use crate::plan::{Outcome, Plan};
+use axum::Router;
+use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::time::Instant;
+use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 /// Number of processes that tasks call.
 pub const CALLED: u64 = 16;
+
+/// Number of accounts of the service in `Axum`.
+pub const ACCOUNTS: u64 = 64;
+
+/// The route of the service in `Axum`. Its handler returns the balance of the account, from 0 up, after the deposit.
+pub const DEPOSIT: &str = "/accounts/{account}/deposit/{amount}";
 
 /// Runs `work` as a task of a Tokio runtime with `workers` threads.
 pub fn in_tokio(workers: usize, work: impl Future<Output = Outcome> + Send + 'static) -> Outcome {
@@ -69,6 +80,45 @@ pub fn ask_from_thread(plan: &Plan, call: impl FnMut(u64) -> u64) -> Outcome {
     Outcome { elapsed: start.elapsed(), operations: plan.size, check, ..Outcome::default() }
 }
 
+/// Serves `service` on the current Tokio runtime, and runs the clients of `Axum` there, too.
+pub async fn axum(plan: &Plan, service: Router) -> Outcome {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+    let address = listener.local_addr().expect("the address of a listener");
+    // The service ends with the runtime.
+    tokio::spawn(async { axum::serve(listener, service).await });
+    let mut connections = Vec::new();
+    for _ in 0..plan.width {
+        connections.push(Connection::open(address).await);
+    }
+    let share = plan.size / plan.width;
+    let start = Instant::now();
+    let clients: Vec<_> =
+        (0..).zip(connections).map(|(number, connection)| tokio::spawn(client(number, connection, share))).collect();
+    for client in clients {
+        client.await.expect("each client ends well");
+    }
+    let elapsed = start.elapsed();
+    let mut connection = Connection::open(address).await;
+    let mut check = 0;
+    for account in 0..ACCOUNTS {
+        check += deposit(&mut connection, account, 0).await;
+    }
+    Outcome { elapsed, operations: plan.size, check, ..Outcome::default() }
+}
+
+/// Deposits 0, 1, 2, … to random accounts.
+async fn client(number: u64, mut connection: Connection, requests: u64) {
+    let mut accounts = Random::seeded(number);
+    for amount in 0..requests {
+        deposit(&mut connection, accounts.below(ACCOUNTS), amount).await;
+    }
+}
+
+/// Makes a request to the service of `Axum`, and returns the balance.
+async fn deposit(connection: &mut Connection, account: u64, amount: u64) -> u64 {
+    connection.post(&format!("/accounts/{account}/deposit/{amount}")).await
+}
+
 /// The messages that a process of `TellFromTasks` has handled.
 pub struct Handled {
     left: u64,
@@ -91,5 +141,43 @@ impl Handled {
             let end = self.end.take().expect("only the last message ends it");
             end.send(self.sum).expect("the workload waits");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Bounding, Style, Via, Workload};
+    use axum::extract::Path;
+    use axum::routing::post;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    /// Runs three clients with four requests each. The accounts of the service are the numbers in `balances`.
+    fn serve(balances: &Arc<[AtomicU64]>) -> Outcome {
+        let (workload, via, style, work) = (Workload::Axum, Via::Address, Style::Natural, Duration::ZERO);
+        let (size, width, bounding) = (12, 3, Bounding::Unasked);
+        let plan = Plan { workload, workers: 2, size, width, payload: 0, bound: None, bounding, via, style, work };
+        let balances = balances.clone();
+        let deposit = async move |Path((account, amount)): Path<(usize, u64)>| {
+            (balances[account].fetch_add(amount, Ordering::Relaxed) + amount).to_string()
+        };
+        in_tokio(2, async move { axum(&plan, Router::new().route(DEPOSIT, post(deposit))).await })
+    }
+
+    #[test]
+    fn the_check_of_a_service_is_the_sum_of_all_balances() {
+        let balances: Arc<[AtomicU64]> = (0..ACCOUNTS).map(|_| AtomicU64::new(0)).collect();
+        let outcome = serve(&balances);
+        let sum: u64 = balances.iter().map(|balance| balance.load(Ordering::Relaxed)).sum();
+        assert_eq!((outcome.operations, outcome.check, sum), (12, 3 * (1 + 2 + 3), 18));
+    }
+
+    #[test]
+    #[should_panic(expected = "each client ends well")]
+    fn a_response_with_an_error_fails_the_run() {
+        // The handler of a missing account panics, and axum closes its connection.
+        serve(&Arc::default());
     }
 }

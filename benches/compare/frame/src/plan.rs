@@ -56,6 +56,16 @@ pub enum Workload {
     /// A thread that belongs to no runtime calls a process `size` times, one call after the other, and blocks in each.
     /// Operation: a call with its reply. Check: the sum of the replies, where the callee answers n + 1 to n.
     AskFromThread,
+    /// An axum service on 127.0.0.1, in a Tokio runtime with `workers` threads. Each of its
+    /// [`crate::outside::ACCOUNTS`] accounts is a process, which is placed as in `AskFromTasks`. `width` clients are
+    /// tasks of the same runtime and make `size` requests in all, each client over a connection of its own, one request
+    /// after the other. A client deposits 0, 1, 2, … to random accounts (`kernel::Random`, seeded by its number). The
+    /// handler calls the account, which answers its balance. Operation: a request with its response, whose status is
+    /// checked. Check: the sum of all balances at the end.
+    Axum,
+    /// Like `Axum`, but without processes: an account is a number behind a mutex. It shows what the request itself
+    /// takes. For Tokio only.
+    AxumMutex,
     /// Savina's nqueens: a master splits the search for all solutions of `width` queens over `4 * workers` worker
     /// processes. A message holds the first rows. If there are at least `kernel::QUEENS_DEPTH` of them, the worker
     /// solves the rest alone. Otherwise it sends each choice of the next row back to the master as new work. Operation:

@@ -52,6 +52,8 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::AskFromTasks => outside::ask_from_tasks(plan),
         Workload::TellFromTasks => outside::tell_from_tasks(plan),
         Workload::AskFromThread => outside::ask_from_thread(plan),
+        Workload::Axum => outside::axum(plan),
+        Workload::AxumMutex => return None,
         Workload::NQueens => queens::nqueens(plan),
         Workload::Matrix => compute::matrix(plan),
         Workload::Pipeline => compute::pipeline(plan),

@@ -1,11 +1,16 @@
-//! Calls and messages from tasks of another Tokio runtime, and from a thread. The actors are on the arbiters of a
-//! system, in turn, whose threads are beside those of the tasks.
+//! Calls and messages from tasks of another Tokio runtime, from handlers of axum in such a runtime, and from a thread.
+//! The actors are on the arbiters of a system, in turn, whose threads are beside those of the tasks.
 
+use std::sync::Arc;
 use std::thread;
 
 use ::actix::prelude::*;
+use ::axum::Router;
+use ::axum::extract::{Path, State};
+use ::axum::http::StatusCode;
+use ::axum::routing::post;
 use ::tokio::sync::oneshot;
-use compare_frame::outside::{self, Handled};
+use compare_frame::outside::{self, ACCOUNTS, DEPOSIT, Handled};
 
 use super::calls::{Callee, call};
 use super::in_system;
@@ -93,5 +98,48 @@ pub fn ask_from_thread(plan: &Plan) -> Outcome {
     beside_system(plan.workers, vec![Callee], |callees| {
         let runtime = outside::tokio(1);
         outside::ask_from_thread(plan, |number| runtime.block_on(call(&callees[0], number)))
+    })
+}
+
+struct Account {
+    balance: u64,
+}
+
+impl Actor for Account {
+    type Context = Context<Self>;
+}
+
+#[derive(Message)]
+#[rtype(result = "u64")]
+struct Deposit(u64);
+
+impl Handler<Deposit> for Account {
+    type Result = u64;
+
+    fn handle(&mut self, Deposit(amount): Deposit, _: &mut Context<Self>) -> u64 {
+        self.balance += amount;
+        self.balance
+    }
+}
+
+type Accounts = Arc<[Addr<Account>]>;
+
+async fn deposit(
+    State(accounts): State<Accounts>,
+    Path((account, amount)): Path<(usize, u64)>,
+) -> Result<String, StatusCode> {
+    let account = accounts.get(account).ok_or(StatusCode::NOT_FOUND)?;
+    let balance = account.send(Deposit(amount)).await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(balance.to_string())
+}
+
+pub fn axum(plan: &Plan) -> Outcome {
+    let accounts = (0..ACCOUNTS).map(|_| Account { balance: 0 }).collect();
+    beside_system(plan.workers, accounts, |accounts| {
+        let plan = plan.clone();
+        outside::in_tokio(plan.workers, async move {
+            let accounts = Accounts::from(accounts);
+            outside::axum(&plan, Router::new().route(DEPOSIT, post(deposit)).with_state(accounts)).await
+        })
     })
 }

@@ -1,7 +1,13 @@
-//! Calls and messages from tasks, and from a thread.
+//! Calls and messages from tasks, from handlers of axum, and from a thread.
 
+use std::sync::Arc;
+
+use ::axum::Router;
+use ::axum::extract::{Path, State};
+use ::axum::http::StatusCode;
+use ::axum::routing::post;
 use ::kameo::prelude::*;
-use compare_frame::outside::{self, Handled};
+use compare_frame::outside::{self, ACCOUNTS, DEPOSIT, Handled};
 
 use super::calls::{Callee, Question};
 use super::stage::{spawn, tell};
@@ -59,4 +65,39 @@ pub fn ask_from_thread(plan: &Plan) -> Outcome {
     let runtime = outside::tokio(plan.workers);
     let callee = runtime.block_on(async { spawn(plan.bound, Callee) });
     outside::ask_from_thread(plan, |number| callee.ask(Question(number)).blocking_send().expect("the callee answers"))
+}
+
+#[derive(Actor)]
+struct Account {
+    balance: u64,
+}
+
+struct Deposit(u64);
+
+impl Message<Deposit> for Account {
+    type Reply = u64;
+
+    async fn handle(&mut self, Deposit(amount): Deposit, _: &mut Context<Self, u64>) -> u64 {
+        self.balance += amount;
+        self.balance
+    }
+}
+
+type Accounts = Arc<[ActorRef<Account>]>;
+
+async fn deposit(
+    State(accounts): State<Accounts>,
+    Path((account, amount)): Path<(usize, u64)>,
+) -> Result<String, StatusCode> {
+    let account = accounts.get(account).ok_or(StatusCode::NOT_FOUND)?;
+    let balance = account.ask(Deposit(amount)).send().await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(balance.to_string())
+}
+
+pub fn axum(plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let accounts: Accounts = (0..ACCOUNTS).map(|_| spawn(plan.bound, Account { balance: 0 })).collect();
+        outside::axum(&plan, Router::new().route(DEPOSIT, post(deposit)).with_state(accounts)).await
+    })
 }

@@ -53,6 +53,8 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::AskFromTasks => Some(outside::ask_from_tasks(plan)),
         Workload::TellFromTasks => Some(outside::tell_from_tasks(plan)),
         Workload::AskFromThread => Some(outside::ask_from_thread(&runtime, plan)),
+        Workload::Axum => Some(outside::axum(plan)),
+        Workload::AxumMutex => None,
         Workload::NQueens => Some(compute::nqueens(&runtime, plan)),
         Workload::Matrix => Some(compute::matrix(&runtime, plan)),
         Workload::Pipeline => Some(compute::pipeline(&runtime, plan)),

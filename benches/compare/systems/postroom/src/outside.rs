@@ -1,9 +1,14 @@
-//! Calls and messages from tasks of a Tokio runtime, and from a thread.
+//! Calls and messages from tasks of a Tokio runtime, from handlers of axum, and from a thread.
 
 use super::calls::Adder;
 use crate::plan::{Outcome, Plan};
-use compare_frame::outside::{self, Handled};
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::routing::post;
+use compare_frame::outside::{self, ACCOUNTS, DEPOSIT, Handled};
 use postroom::prelude::*;
+use std::sync::Arc;
 use tokio::runtime::Handle;
 
 /// Starts a runtime on the threads of the calling task's Tokio runtime.
@@ -65,4 +70,42 @@ pub fn tell_from_tasks(plan: &Plan) -> Outcome {
 pub fn ask_from_thread(runtime: &Runtime, plan: &Plan) -> Outcome {
     let adder = runtime.spawn(Adder).serve().expect("an adder");
     outside::ask_from_thread(plan, |number| adder.add(number).wait().expect("an answer"))
+}
+
+#[process]
+struct Account {
+    balance: u64,
+}
+
+#[process]
+impl Account {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn deposit(&mut self, amount: u64) -> u64 {
+        self.balance += amount;
+        self.balance
+    }
+}
+
+type Accounts = Arc<[Address<Account>]>;
+
+async fn deposit(
+    State(accounts): State<Accounts>,
+    Path((account, amount)): Path<(usize, u64)>,
+) -> Result<String, StatusCode> {
+    let account = accounts.get(account).ok_or(StatusCode::NOT_FOUND)?;
+    let balance = account.deposit(amount).await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(balance.to_string())
+}
+
+pub fn axum(plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let runtime = on_tokio(&plan);
+        let account = |_| runtime.spawn(Account { balance: 0 }).serve().expect("an account");
+        let accounts: Accounts = (0..ACCOUNTS).map(account).collect();
+        outside::axum(&plan, Router::new().route(DEPOSIT, post(deposit)).with_state(accounts)).await
+    })
 }

@@ -63,6 +63,8 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::AskFromTasks => outside::ask_from_tasks(plan),
         Workload::TellFromTasks => outside::tell_from_tasks(plan),
         Workload::AskFromThread => outside::ask_from_thread(plan),
+        Workload::Axum => outside::axum(plan),
+        Workload::AxumMutex => return None,
         Workload::NQueens => in_runtime(plan, queens::nqueens(plan)),
         Workload::Matrix => in_runtime(plan, compute::matrix(plan)),
         Workload::Pipeline => in_runtime(plan, compute::pipeline(plan)),

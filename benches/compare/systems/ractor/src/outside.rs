@@ -1,7 +1,14 @@
-//! Calls and messages from tasks, and from a thread.
+//! Calls and messages from tasks, from handlers of axum, and from a thread.
 
-use ::ractor::{Actor, ActorProcessingErr, ActorRef};
-use compare_frame::outside::{self, Handled};
+use std::sync::Arc;
+
+use ::axum::Router;
+use ::axum::extract::{Path, State};
+use ::axum::http::StatusCode;
+use ::axum::routing::post;
+use ::ractor::rpc::CallResult;
+use ::ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use compare_frame::outside::{self, ACCOUNTS, DEPOSIT, Handled};
 
 use super::calls::{Callee, call};
 use super::{send, start};
@@ -72,4 +79,56 @@ pub fn ask_from_thread(plan: &Plan) -> Outcome {
     let runtime = outside::tokio(plan.workers);
     let callee = runtime.block_on(start(Callee, ()));
     outside::ask_from_thread(plan, |number| runtime.block_on(call(&callee, number)))
+}
+
+struct Account;
+
+struct Deposit {
+    amount: u64,
+    reply: RpcReplyPort<u64>,
+}
+
+impl Actor for Account {
+    type Msg = Deposit;
+    /// The balance.
+    type State = u64;
+    type Arguments = u64;
+
+    state_from_arguments!();
+
+    async fn handle(
+        &self,
+        _: ActorRef<Deposit>,
+        Deposit { amount, reply }: Deposit,
+        balance: &mut u64,
+    ) -> Result<(), ActorProcessingErr> {
+        *balance += amount;
+        reply.send(*balance)?;
+        Ok(())
+    }
+}
+
+type Accounts = Arc<[ActorRef<Deposit>]>;
+
+async fn deposit(
+    State(accounts): State<Accounts>,
+    Path((account, amount)): Path<(usize, u64)>,
+) -> Result<String, StatusCode> {
+    let account = accounts.get(account).ok_or(StatusCode::NOT_FOUND)?;
+    match account.call(|reply| Deposit { amount, reply }, None).await {
+        Ok(CallResult::Success(balance)) => Ok(balance.to_string()),
+        _ => Err(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+pub fn axum(plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let mut accounts = Vec::new();
+        for _ in 0..ACCOUNTS {
+            accounts.push(start(Account, 0).await);
+        }
+        let accounts = Accounts::from(accounts);
+        outside::axum(&plan, Router::new().route(DEPOSIT, post(deposit)).with_state(accounts)).await
+    })
 }

@@ -80,6 +80,8 @@ fn run_with<K: Kind>(kind: K, plan: &Plan) -> Option<Outcome> {
         (Workload::AskFromTasks, _) => outside::ask_from_tasks(kind, plan),
         (Workload::TellFromTasks, _) => outside::tell_from_tasks(kind, plan),
         (Workload::AskFromThread, _) => outside::ask_from_thread(kind, plan),
+        (Workload::Axum, _) => outside::axum(kind, plan),
+        (Workload::AxumMutex, _) => outside::axum_mutex(plan),
         (Workload::Pipeline, _) => on_runtime(workers, compute::pipeline(kind, size, width, plan.work)),
         (Workload::RadixSort, _) => on_runtime(workers, data::radix_sort(kind, size)),
         (Workload::Dictionary, _) => on_runtime(workers, data::dictionary(kind, size, width)),

@@ -1,8 +1,14 @@
-//! Calls and messages from tasks, and from a thread.
+//! Calls and messages from tasks, from handlers of axum, and from a thread.
 
+use std::sync::{Arc, Mutex};
+
+use ::axum::Router;
+use ::axum::extract::{Path, State};
+use ::axum::http::StatusCode;
+use ::axum::routing::post;
 use ::tokio::spawn;
 use ::tokio::sync::oneshot;
-use compare_frame::outside::{self, Handled};
+use compare_frame::outside::{self, ACCOUNTS, DEPOSIT, Handled};
 
 use super::calls::{Question, answer, call};
 use super::mailbox::{Address, Inbox, Kind};
@@ -63,5 +69,65 @@ pub fn ask_from_thread<K: Kind>(kind: K, plan: &Plan) -> Outcome {
         let (reply, answer) = oneshot::channel();
         callee.send_from_outside(Question { number, reply });
         answer.blocking_recv().expect("an answer")
+    })
+}
+
+struct Deposit {
+    amount: u64,
+    reply: oneshot::Sender<u64>,
+}
+
+async fn account(mut inbox: impl Inbox<Deposit>) {
+    let mut balance = 0;
+    while let Some(Deposit { amount, reply }) = inbox.receive().await {
+        balance += amount;
+        // The handler may have been dropped, with its connection.
+        let _ = reply.send(balance);
+    }
+}
+
+async fn deposit<A: Address<Deposit>>(
+    State(accounts): State<Arc<[A]>>,
+    Path((account, amount)): Path<(usize, u64)>,
+) -> Result<String, StatusCode> {
+    let account = accounts.get(account).ok_or(StatusCode::NOT_FOUND)?;
+    let (reply, balance) = oneshot::channel();
+    account.send(Deposit { amount, reply }).await;
+    let balance = balance.await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(balance.to_string())
+}
+
+pub fn axum<K: Kind>(kind: K, plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let open = |_| {
+            let (address, inbox) = kind.mailbox();
+            spawn(account(inbox));
+            address
+        };
+        let accounts: Arc<[K::Address<Deposit>]> = (0..ACCOUNTS).map(open).collect();
+        let deposit = post(deposit::<K::Address<Deposit>>);
+        outside::axum(&plan, Router::new().route(DEPOSIT, deposit).with_state(accounts)).await
+    })
+}
+
+type Balances = Arc<[Mutex<u64>]>;
+
+async fn deposit_under_mutex(
+    State(balances): State<Balances>,
+    Path((account, amount)): Path<(usize, u64)>,
+) -> Result<String, StatusCode> {
+    let balance = balances.get(account).ok_or(StatusCode::NOT_FOUND)?;
+    let mut balance = balance.lock().map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    *balance += amount;
+    Ok(balance.to_string())
+}
+
+pub fn axum_mutex(plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let balances: Balances = (0..ACCOUNTS).map(|_| Mutex::new(0)).collect();
+        let service = Router::new().route(DEPOSIT, post(deposit_under_mutex)).with_state(balances);
+        outside::axum(&plan, service).await
     })
 }

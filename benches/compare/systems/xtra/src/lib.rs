@@ -60,6 +60,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         (Workload::AskFromTasks, _) => outside::ask_from_tasks(plan),
         (Workload::TellFromTasks, _) => outside::tell_from_tasks(plan),
         (Workload::AskFromThread, _) => outside::ask_from_thread(plan),
+        (Workload::Axum, _) => outside::axum(plan),
         (Workload::NQueens, _) => on_runtime(workers, compute::n_queens(workers, width)),
         (Workload::Matrix, _) => on_runtime(workers, compute::matrix(workers, width)),
         (Workload::Pipeline, _) => on_runtime(workers, compute::pipeline(bound, size, width, plan.work)),

@@ -1,7 +1,13 @@
-//! Calls and messages from tasks, and from a thread.
+//! Calls and messages from tasks, from handlers of axum, and from a thread.
 
-use ::xtra::{Actor, Context, Handler};
-use compare_frame::outside::{self, Handled};
+use std::sync::Arc;
+
+use ::axum::Router;
+use ::axum::extract::{Path, State};
+use ::axum::http::StatusCode;
+use ::axum::routing::post;
+use ::xtra::{Actor, Address, Context, Handler};
+use compare_frame::outside::{self, ACCOUNTS, DEPOSIT, Handled};
 
 use super::calls::Callee;
 use super::{mailbox, tell};
@@ -64,4 +70,45 @@ pub fn ask_from_thread(plan: &Plan) -> Outcome {
     let runtime = outside::tokio(plan.workers);
     let callee = runtime.block_on(async { ::xtra::spawn_tokio(Callee, mailbox(plan.bound)) });
     outside::ask_from_thread(plan, |number| runtime.block_on(async { callee.send(number).await.expect("an answer") }))
+}
+
+struct Account {
+    balance: u64,
+}
+
+impl Actor for Account {
+    type Stop = ();
+
+    async fn stopped(self) {}
+}
+
+struct Deposit(u64);
+
+impl Handler<Deposit> for Account {
+    type Return = u64;
+
+    async fn handle(&mut self, Deposit(amount): Deposit, _context: &mut Context<Self>) -> u64 {
+        self.balance += amount;
+        self.balance
+    }
+}
+
+type Accounts = Arc<[Address<Account>]>;
+
+async fn deposit(
+    State(accounts): State<Accounts>,
+    Path((account, amount)): Path<(usize, u64)>,
+) -> Result<String, StatusCode> {
+    let account = accounts.get(account).ok_or(StatusCode::NOT_FOUND)?;
+    let balance = account.send(Deposit(amount)).await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(balance.to_string())
+}
+
+pub fn axum(plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let account = |_| ::xtra::spawn_tokio(Account { balance: 0 }, mailbox(plan.bound));
+        let accounts: Accounts = (0..ACCOUNTS).map(account).collect();
+        outside::axum(&plan, Router::new().route(DEPOSIT, post(deposit)).with_state(accounts)).await
+    })
 }
