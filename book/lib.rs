@@ -463,6 +463,7 @@ mod tests {
                     let distinct: BTreeSet<&String> = names.iter().collect();
                     assert_eq!(distinct.len(), names.len(), "a field twice in `{said}`: {names:?}");
                     assert!(!names.iter().any(|name| name == "`message`"), "`{said}` has a field `message`");
+                    assert!(said.contains(' '), "the value of a field in the place of the text: {said}");
                     assert!(!said.contains('{'), "what varies in an event is a field, not a part of its text: {said}");
                     rows.insert((order, level.to_uppercase(), cell(&said), names.join(", ")));
                 }

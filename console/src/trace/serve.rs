@@ -109,9 +109,10 @@ impl LastRecording {
             Ok(active) => active,
             Err(error) => return text(StatusCode::CONFLICT, &error.to_string()),
         };
+        let act = "record";
         tracing::warn!(
             target: "postroom",
-            act = "record", milliseconds, %peer,
+            act, milliseconds, %peer,
             "a recording was begun from the console"
         );
         self.set(RecordingState::Recording);

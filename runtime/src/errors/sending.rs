@@ -255,7 +255,10 @@ pub enum CallError<E = Infallible> {
     #[error("the called process dropped the call without an answer")]
     Dropped,
     /// The process has no method for a message of this type. The message was not delivered.
-    #[error("the called process has no method for the message; check the type of the process and of the message")]
+    #[error(
+        "the called process has no method for the message; check the type of the process and of the message, and in a \
+         keyed pool add a key for it"
+    )]
     Unhandled,
     /// The process answered with a value of another type. The message was handled.
     #[error(
