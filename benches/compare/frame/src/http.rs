@@ -15,7 +15,7 @@ impl Connection {
     /// Connects to a service.
     ///
     /// # Panics
-    /// If nobody listens at the address.
+    /// If nothing listens at the address.
     pub async fn open(service: SocketAddr) -> Self {
         let stream = TcpStream::connect(service).await.expect("a listening service");
         Self { stream, received: Vec::with_capacity(1_024) }

@@ -311,12 +311,15 @@ impl Idle {
     #[inline]
     pub(crate) fn look(&self, thread: usize, poller: bool) -> RestOutcome {
         let mut sleepers = lock(&self.sleepers);
-        let permits = &mut sleepers.permits;
+        let Sleepers { list, permits, .. } = &mut *sleepers;
         match permits.at(thread) {
             At::Up(permit) => RestOutcome::Up(permit, permits.record(thread).behind.take()),
             _ if permits.stopped => RestOutcome::Ended,
             At::Asleep(_) => {
                 let spare = permits.has_spare();
+                if spare && !poller && permits.pass_place_to_driven(thread, list) {
+                    return RestOutcome::Spare(permits.has_surplus());
+                }
                 permits.record(thread).timed = spare && !poller;
                 RestOutcome::Asleep(spare)
             }

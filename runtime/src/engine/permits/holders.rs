@@ -328,6 +328,22 @@ impl Permits {
         Some(sleeper)
     }
 
+    /// Passes the permit of `sleeper`, which is in `list`, to a spare driven thread, which takes its place there; the
+    /// sleeper becomes spare. Returns false, and does nothing, if no driven thread is spare, or `sleeper` is driven.
+    ///
+    /// A driven thread that becomes spare takes a permit itself only if its step was taken over
+    /// ([`pass_from_sleeper`](Self::pass_from_sleeper)). In the other cases, a sleeper does this when it next looks.
+    pub(crate) fn pass_place_to_driven(&mut self, sleeper: usize, list: &mut [usize]) -> bool {
+        let At::Asleep(permit) = self.at(sleeper) else { return false };
+        let is_driven = |&spare: &usize| self.places[spare].is_driven;
+        let driven = self.spare.iter().position(is_driven).filter(|_| !self.places[sleeper].is_driven);
+        let Some((driven, place)) = driven.zip(list.iter_mut().find(|other| **other == sleeper)) else { return false };
+        *place = self.spare.remove(driven);
+        self.begin_sleep(*place, permit);
+        self.become_spare(sleeper);
+        true
+    }
+
     /// Passes the permit of `sleeper` to `back`; the sleeper becomes spare. Returns the permit, and true if the sleeper
     /// must be woken, because its sleep is longer than the lifetime of a spare thread or because there are too many
     /// threads.

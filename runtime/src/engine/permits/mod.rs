@@ -25,7 +25,7 @@
 //! | | free | the host has stopped | `dismiss` |
 //! | asleep | up | there is work or a timer for it; the host stops | `announce`, `timer_set`, `end_sleep`, `stop` |
 //! | | spare (blocked → up) | a thread comes back from blocking | `come_back` |
-//! | | spare (spare → asleep) | a driven thread has become spare | `yield_permit` |
+//! | | spare (spare → asleep) | a driven thread has become spare | `yield_permit`, `look` |
 //! | spare | up | it gets the permit of a step that blocks or does not end | `hand_off`, `take_over` |
 //! | | ending | it has been idle for a long time, or there are too many threads | `retire` |
 //! | blocked | up (asleep → spare) | its step is done blocking | `come_back` |

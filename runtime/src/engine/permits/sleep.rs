@@ -19,7 +19,8 @@
 //!   S3 looks at all queues once more. If there is work, and no thread searches, it takes itself off the list (unless
 //!   another thread already has) and searches. (If a thread does search, that thread ends its search later than this,
 //!   and then looks at all queues itself, by F3 or S3.)
-//! * S4 parks until a thread has taken it off the list.
+//! * S4 parks until a thread has taken it off the list. While there are more threads than permits, it also looks from
+//!   time to time whether a thread that others drive is spare, and gives it its place: the counts stay as they are.
 //! * If its permit is taken from it in the meantime, or a thread waits for one at S1, it still does S3, and P3 to P5
 //!   for the work that it sees (`handoff`). The same applies if a spare thread that others drive (`sched/driven`)
 //!   enters the list in its place.
@@ -443,6 +444,7 @@ impl Idle {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::handoff::RestOutcome;
     use super::super::holders::HandedOff;
     use super::*;
 
@@ -481,6 +483,34 @@ mod tests {
             }
             assert_eq!((idle.at(driven), idle.at(holder)), (At::Asleep(0), At::Spare));
             assert_eq!(idle.announce(), Some(driven));
+        }
+    }
+
+    /// A driven thread also becomes spare when it passes its permit to one that waits, or when one that comes back
+    /// takes the permit from it while it sleeps.
+    #[test]
+    fn a_sleeper_gives_its_place_to_a_driven_thread_that_has_become_spare_in_whatever_way() {
+        for is_poller in [false, true] {
+            let idle = Idle::new(1, 4);
+            let driven = idle.begin(Some(0));
+            idle.with_permits(|permits| permits.set_driven(driven));
+            let holder = idle.begin(None);
+            idle.started(holder);
+            assert_eq!(idle.take_over(driven, || true), HandedOff::ToSpare(holder));
+            assert_eq!(idle.begin_sleep(holder, true, is_poller, KeepsNothing::without_tokens()), Ok(is_poller));
+            idle.with_permits(|permits| permits.become_spare(driven));
+
+            let looks = idle.look(holder, is_poller);
+            let (next, states) = if is_poller {
+                // It waits for a timer.
+                assert!(matches!(looks, RestOutcome::Asleep(true)), "{looks:?}");
+                (holder, (At::Spare, At::Asleep(0)))
+            } else {
+                assert!(matches!(looks, RestOutcome::Spare(_)), "{looks:?}");
+                (driven, (At::Asleep(0), At::Spare))
+            };
+            assert_eq!((idle.at(driven), idle.at(holder)), states);
+            assert_eq!(idle.announce(), Some(next));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Who is notified when a permit that others drive is called (`engine/workers/help.rs`): whoever it is, the permit is
-//! driven.
+//! Who is notified when a permit that others drive is called (`engine/workers/help.rs`): the permit is driven, by
+//! the one or the other.
 //!
 //! Helper and state are production code. The task, the helper and their drives repeat the steps of
 //! `engine/sched/driven.rs` (`poll`, `help`, `help_out`, `leave`). Parking and waking are flags: at the end, those who
