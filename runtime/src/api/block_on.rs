@@ -2,7 +2,7 @@
 
 use crate::actor::tasks::current::outside;
 use crate::engine::blocking::block_in_place::while_blocked;
-use crate::util::oneshot;
+use crate::util::block_on;
 use std::future::Future;
 
 /// Runs `future` to completion, blocking the calling thread, like [`Runtime::block_on`](crate::Runtime::block_on). It
@@ -14,5 +14,5 @@ use std::future::Future;
 /// assert_eq!(postroom::block_on(async { 1 + 2 }), 3);
 /// ```
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    while_blocked(|| outside(|| oneshot::block_on(future)))
+    while_blocked(|| outside(|| block_on::block_on(future)))
 }

@@ -13,9 +13,9 @@ use crate::routing::router::{package_of, route};
 use crate::routing::transport::Receiver;
 use crate::slots::{Schedule, SlotHost, SlotOwner, TABLE, Token};
 use crate::sync::{Mutex, OnceLock, lock, yield_now};
+use crate::util::block_on::{block_on, block_on_until};
 use crate::util::dispose::dispose;
 use crate::util::notifiers::{self, wake};
-use crate::util::oneshot::{block_on, block_on_until};
 use crate::util::panics::Site;
 use crate::{
     ExitReason, NodeId, Package, Payload, Pid, SpawnError, call::package::Undeliverable,

@@ -15,7 +15,7 @@ use crate::routing::router::{Router, deliver};
 use crate::routing::transport::Receiver;
 use crate::sync::{Mutex, OnceLock, PoisonError, RwLock, lock, simulated};
 use crate::time::virtual_clock::{Clock, IdleError};
-use crate::util::{debug::impl_debug, oneshot::block_on};
+use crate::util::{block_on::block_on, debug::impl_debug};
 use crate::{
     Address, NodeId, Package, Pid, Recipient, SendError, Spawn, call::package::Undeliverable, env::world::World,
     process::Process, routing::alias,

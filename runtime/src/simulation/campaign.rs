@@ -18,7 +18,7 @@ use crate::env::world::World;
 use crate::exit::Panic;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, SegQueue, ThreadKind, cores, lock, spawn_thread};
 use crate::time::virtual_clock::Clock;
-use crate::util::oneshot::block_on;
+use crate::util::block_on::block_on;
 use crate::util::panics::{catch, install_hook, silence};
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};

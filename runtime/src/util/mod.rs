@@ -1,5 +1,6 @@
 //! Tools that are independent of processes.
 //!
+//! * [`block_on`]: runs a future on the calling thread;
 //! * [`block`]: a value in a block of memory from the thread's cache;
 //! * [`log`]: macros for `tracing` events with the target `postroom`;
 //! * [`panics`]: guards around user code, and the text of a caught panic; [`dispose`]: dropping user values;
@@ -10,6 +11,7 @@
 //! * [`thread_bound`]: a value that only the thread that made it may use.
 
 pub(crate) mod block;
+pub(crate) mod block_on;
 pub(crate) mod debug;
 pub(crate) mod defer;
 pub(crate) mod dispose;

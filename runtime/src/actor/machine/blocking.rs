@@ -172,7 +172,7 @@ impl<P> Context<P> {
 mod tests {
     use crate as postroom;
     use crate::prelude::*;
-    use crate::util::oneshot::block_on;
+    use crate::util::block_on::block_on;
     use std::future::IntoFuture;
     use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::call::send;
 use crate::sync::{Arc, Mutex, lock};
-use crate::util::{debug::impl_debug, oneshot::block_on};
+use crate::util::{block_on::block_on, debug::impl_debug};
 use crate::util::{notifiers::wake, panics::Site};
 use crate::{Pid, SendError, engine::blocking::block_in_place::while_blocked};
 use futures_core::Stream;

@@ -5,7 +5,7 @@ use super::send_modes::room_request;
 use crate::engine::{backpressure::waiters::RoomRequest, blocking::block_in_place::while_blocked};
 use crate::{
     CallError, Pid, SendError, actor::tasks::TimerFuture, env::clock::Moment, errors::SendFailure,
-    util::oneshot::block_on,
+    util::block_on::block_on,
 };
 use std::future::{Future, IntoFuture, poll_fn};
 use std::task::{Context, Poll, ready};

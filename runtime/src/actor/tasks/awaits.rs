@@ -293,7 +293,7 @@ mod tests {
         let (sleeps, performs) = from.recv().expect("there are some");
         let (say, said) = channel();
         std::thread::spawn(move || {
-            say.send(crate::util::oneshot::block_on(async {
+            say.send(crate::util::block_on::block_on(async {
                 sleeps.await;
                 performs.await
             }))

@@ -194,7 +194,7 @@ impl ThreadContext {
         match visit % 3 {
             0 => self.host.global.pop(),
             1 if visit.is_multiple_of(2) => self.take_left(),
-            1 => self.permit.get().inject.pop(),
+            1 => self.permit.get().take(),
             _ => match self.thread.stealer.steal() {
                 Steal::Success(token) => Some(token),
                 Steal::Empty | Steal::Retry => None,
@@ -207,10 +207,7 @@ impl ThreadContext {
     fn take_outside(&self, visit: u32) -> Option<Token> {
         let permits = &self.host.permits;
         let other: &Permit = &permits[visit as usize % permits.len()];
-        [self.permit.get(), other]
-            .iter()
-            .filter(|permit| !permit.inject.is_empty())
-            .find_map(|permit| permit.inject.pop())
+        self.permit.get().take().or_else(|| other.take())
     }
 
     /// Takes from the deque of the first listed thread without a permit. If that deque contains more, the thread goes
@@ -224,18 +221,9 @@ impl ThreadContext {
         found
     }
 
-    /// Takes a process that was woken from outside. As for the global queue, checks first whether the queue is empty:
-    /// `pop` costs a fence, twenty cycles per time slice, even then. A thread that pushes after the check announces its
-    /// push.
     #[inline]
     fn take_inject(&self) -> Option<Token> {
-        let inject = &self.permit.get().inject;
-        if inject.is_empty() {
-            return None;
-        }
-        let token = inject.pop()?;
-        self.thread.counters.from_inject.add(1);
-        Some(token)
+        self.permit.get().take().inspect(|_| self.thread.counters.from_inject.add(1))
     }
 
     /// Takes one process from the global queue, and moves a batch into the thread's deque: newest first, so that the
@@ -384,7 +372,7 @@ impl ThreadContext {
             let victim = self.host.threads.get(other).filter(|_| other < threads && other != self.index);
             let found = victim
                 .and_then(|victim| self.steal_from(other, victim))
-                .or_else(|| self.host.permits.get(other)?.inject.pop().inspect(|_| self.thread.counters.stolen.add(1)));
+                .or_else(|| self.host.permits.get(other)?.take().inspect(|_| self.thread.counters.stolen.add(1)));
             if found.is_some() {
                 self.thread.counters.steals.add(1);
                 return found;

@@ -10,9 +10,9 @@ use crate::engine::workers::worker::{CALLED, RECORDED};
 use crate::env::clock::use_clock;
 use crate::mailbox::node_pool;
 use crate::sync::{ThreadKind, lock, spawn_thread_with};
+use crate::util::block_on::be_seen_as;
 use crate::util::defer::defer;
 use crate::util::notifiers;
-use crate::util::oneshot::be_seen_as;
 use std::cell::Cell;
 use std::{io, ptr};
 
@@ -145,7 +145,7 @@ impl Scheduler {
         let collects = collect_orphans(true);
         let sink = set_sink(Some(self));
         let congested = node_pool::set_known_congested(0);
-        let mut seen = context.thread.be_seen_here();
+        let seen = context.thread.be_seen_here();
         if context.is_driven {
             ThreadKind::Worker.enter();
         }
@@ -156,7 +156,7 @@ impl Scheduler {
             collect_orphans(collects);
             set_sink(sink);
             node_pool::set_known_congested(congested);
-            drop(be_seen_as(seen.take()));
+            be_seen_as(seen);
         });
         context.enter(body);
     }

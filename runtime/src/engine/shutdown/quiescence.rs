@@ -32,7 +32,7 @@ use crate::engine::host::Scheduler;
 use crate::env::clock::{Moment, instant_now};
 use crate::sync::{Ordering, fence, lock, wait_for};
 use crate::time::virtual_clock::{ClockUser, IdleError, PATIENCE};
-use crate::util::oneshot::RestWatcher;
+use crate::util::block_on::RestWatcher;
 use std::time::Instant;
 
 /// Maximum number of processes that an error names.

@@ -29,13 +29,13 @@ use crate::observe::counters::Counters;
 use crate::process::slice::TimeSlice;
 use crate::slots::{Slot, Token};
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer, ThreadHandle, current_thread,
-    lock, unpark,
+    AtomicBool, AtomicU64, CachePadded, Deque, Mutex, OnceLock, Ordering, Stealer, ThreadHandle, current_thread, lock,
+    unpark,
 };
 use crate::thread_cache::lock::{LOST, NOTIFIED, UNWATCHED};
 use crate::thread_cache::tokens::LocalTokens;
+use crate::util::block_on::{RestWatcher, Waiter, be_seen_as};
 use crate::util::defer::defer;
-use crate::util::oneshot::{RestWatcher, Waiter, be_seen_as};
 use std::ptr;
 use std::task::Waker;
 
@@ -83,7 +83,7 @@ pub(crate) struct Worker {
     pub(crate) stealer: Stealer<Token>,
     cold: Mutex<Cold>,
     /// The thread, as seen by other threads while it waits on its stack.
-    waiter: OnceLock<Arc<Waiter>>,
+    waiter: OnceLock<Waiter>,
     /// The counters of the thread, which only the thread itself writes, with or without a permit.
     pub(crate) counters: CachePadded<Counters>,
 }
@@ -231,7 +231,10 @@ impl Worker {
 
     /// Clears the call and other requests, since the thread is about to check for all of them.
     pub(crate) fn acknowledge(&self) {
-        self.local.lock.acknowledge(ALL & !(UNWATCHED | RECORDED), Ordering::SeqCst);
+        // What is not seen yet is seen at the next look.
+        if self.has_more_to_see() {
+            self.local.lock.acknowledge(ALL & !(UNWATCHED | RECORDED), Ordering::SeqCst);
+        }
     }
 
     /// Returns whether any flag is set besides those for the recording and for the watchdog's rest.
@@ -253,7 +256,9 @@ impl Worker {
     /// slices.
     #[inline]
     pub(crate) fn begins_unwatched(&self) {
-        self.local.lock.call_attention(UNWATCHED, Ordering::Relaxed);
+        if !self.is_unwatched() {
+            self.local.lock.call_attention(UNWATCHED, Ordering::Relaxed);
+        }
         self.begun_after.store(self.done(), Ordering::Relaxed);
         self.begun.store(Moment::now_by(None).nanoseconds(), Ordering::Relaxed);
     }
@@ -307,8 +312,8 @@ impl Worker {
     }
 
     /// Makes the calling thread appear as this one to others. Returns what it appeared as before.
-    pub(crate) fn be_seen_here(&self) -> Option<Arc<Waiter>> {
-        be_seen_as(self.waiter.get().cloned())
+    pub(crate) fn be_seen_here(&'static self) -> Option<&'static Waiter> {
+        be_seen_as(self.waiter.get())
     }
 
     /// Returns whether the thread waits on its stack, and has not been woken.

@@ -18,6 +18,7 @@ mod registrations;
 mod running;
 mod sleep;
 mod slot_reuse;
+mod spin_lock;
 mod stuck;
 mod suspend;
 mod takeover;
