@@ -208,7 +208,7 @@ pub mod inspect {
     pub use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
     pub use crate::engine::host::hooks::{Hook, Started};
     pub use crate::engine::host::incidents::{AbnormalEnd, KeptStall, LostMessage, Recent};
-    pub use crate::engine::shutdown::{ShutdownReport, Unfinished};
+    pub use crate::engine::shutdown::{Remaining, ShutdownReport, Unfinished};
     pub use crate::engine::watchdog::report::Stall;
     pub use crate::engine::workers::timed::TimedStep;
     pub use crate::links::message::Bindings;
