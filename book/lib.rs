@@ -73,6 +73,8 @@ pub mod recipe_scatter_gather {}
 pub mod recipe_state_machine {}
 #[doc = include_str!("src/recipe-worker-pool.md")]
 pub mod recipe_worker_pool {}
+#[doc = include_str!("src/recipe-per-user.md")]
+pub mod recipe_per_user {}
 #[doc = include_str!("src/recipe-cache.md")]
 pub mod recipe_cache {}
 #[doc = include_str!("src/recipe-siblings.md")]

@@ -25,7 +25,7 @@ struct Pair {
     hostile: Hostile,
 }
 
-/// The behavior of the `Debug` of [`Hostile`].
+/// The behaviour of the `Debug` of [`Hostile`].
 #[derive(Clone, Copy, PartialEq)]
 enum Deed {
     Nothing,

@@ -208,7 +208,7 @@ pub mod inspect {
     pub use crate::call::dead_letter::{DeadLetter, DeadLetterReason};
     pub use crate::engine::host::hooks::{Hook, Started};
     pub use crate::engine::host::incidents::{AbnormalEnd, KeptStall, LostMessage, Recent};
-    pub use crate::engine::shutdown::{ShutdownReport, Unfinished};
+    pub use crate::engine::shutdown::{Remaining, ShutdownReport, Unfinished};
     pub use crate::engine::watchdog::report::Stall;
     pub use crate::engine::workers::timed::TimedStep;
     pub use crate::links::message::Bindings;
@@ -396,8 +396,16 @@ macro_rules! __buggify {
     };
 }
 
-/// Requires that the condition holds in at least one run of a simulated test. So a test does not pass merely because no
-/// seed reaches a rare path. Write `sometimes!(retries > 0, "a transfer is retried")` in the test or in its processes.
+/// Requires a condition to hold in at least one run of a simulated test, in the body of the test or in its processes:
+/// `sometimes!(retries > 0, "a transfer is retried")`. A test of retries proves nothing about them if no seed leads to
+/// one, and then fails with [`SimulationError::Never`](crate::test::SimulationError::Never), although every run passed.
+///
+/// Unlike `assert!`, it lets a run continue in which the condition is false. The text names the condition in the error
+/// and in [`Coverage::sometimes`](crate::test::Coverage::sometimes); conditions with the same text count as one.
+///
+/// A `sometimes!` that no run reaches is unknown to the test, and fails nothing. Write it where all runs come, with the
+/// rare event as its condition, not inside the branch that is rare. It does nothing outside of simulations, without the
+/// feature `test`, and if only one run is repeated (`POSTROOM_SEED`, `POSTROOM_REPLAY`).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sometimes {

@@ -257,7 +257,7 @@ fn a_release_leaves_nothing_of_the_time_before() {
             stale.push(path.to_owned());
         }
     };
-    check(&root().join("README.md"));
+    ["README.md", "SECURITY.md"].iter().for_each(|file| check(&root().join(file)));
     ["book/src", "examples/template"].iter().for_each(|folder| walk(&root().join(folder), &mut check));
     let version = format!("## [{}]", quoted(&workspace["version"])[0]);
     let changes = read("CHANGELOG.md");

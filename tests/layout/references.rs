@@ -44,12 +44,10 @@ fn the_files_and_functions_that_are_named_exist() {
             continue;
         }
         checked += 1;
-        // A sentence that has already named the folder may name a file by its last component.
-        let found: Vec<_> =
-            files.iter().filter(|file| file.path == path || file.path.ends_with(&format!("/{path}"))).collect();
+        let found = files.iter().find(|file| file.path == path);
         match function {
-            None if found.is_empty() && !root.join(path).exists() => wrong.push(name),
-            Some(function) if !found.iter().any(|file| defines(file, function)) => wrong.push(name),
+            None if found.is_none() && !root.join(path).exists() => wrong.push(name),
+            Some(function) if !found.is_some_and(|file| defines(file, function)) => wrong.push(name),
             _ => {}
         }
     }

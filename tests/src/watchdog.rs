@@ -23,7 +23,7 @@ pub fn within<R: Send + 'static>(limit: Duration, body: impl FnOnce() -> R + Sen
     *result.downcast().expect("what the body returns")
 }
 
-/// Returns the round numbers of a randomised test. There are `most` rounds, unless the machine is so busy that they
+/// Returns the round numbers of a randomized test. There are `most` rounds, unless the machine is so busy that they
 /// take longer than a quarter of the minimum time limit. Then there are fewer, but at least a tenth.
 pub fn rounds(most: u64) -> impl Iterator<Item = u64> {
     let begun = Instant::now();

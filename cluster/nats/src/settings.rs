@@ -431,7 +431,7 @@ mod tests {
             // A name may resolve to any address, so names are not resolved.
             "ip6-localhost",
             "127.0.0.1.example",
-            // Not useful, and not recognised as an address of this machine.
+            // Not useful, and not recognized as an address of this machine.
             "[::ffff:127.0.0.1]",
         ];
         for address in addresses {

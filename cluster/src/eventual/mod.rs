@@ -20,8 +20,8 @@
 //!
 //! # Invariants
 //! 1. Once all nodes have sessions with each other and no message is in flight, all see the same holder of each name.
-//! 2. The best claim is never withdrawn in favor of another. If a process loses to a claim that is just being released,
-//!    the name becomes free.
+//! 2. The best claim is never withdrawn in favour of another. If a process loses to a claim that is just being
+//!    released, the name becomes free.
 //! 3. A process that loses a name is notified once.
 //!
 //! # Bounds

@@ -69,7 +69,7 @@ const _: () = assert!(SEGMENT + PIECE + MAX_PIECE <= MAX_FRAME && HELLO + MAX_TA
 /// One node's half of a session's identity. It consists of the revision of the node's record, which identifies the
 /// node's membership, and of the number of the node's earlier sessions with the peer.
 ///
-/// The epochs of one node toward one peer only grow. The revision alone is not enough: two nodes may have several
+/// The epochs of one node towards one peer only grow. The revision alone is not enough: two nodes may have several
 /// sessions while both keep their records, and frames of the first session must not pass for frames of the second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch {

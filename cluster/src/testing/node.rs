@@ -206,7 +206,7 @@ impl SimulatedBroker {
     }
 
     /// Causes one random fault of these kinds among these nodes. In a third of the cases, and when a failing schedule
-    /// is minimised, it causes none. Returns the kind.
+    /// is minimized, it causes none. Returns the kind.
     pub fn trouble(&self, nodes: &[&SimulatedNode], kinds: &[Trouble]) -> Option<Trouble> {
         let sim = self.sim();
         if nodes.len() < 2 || kinds.is_empty() || !sim.chance(2.0 / 3.0) {

@@ -24,7 +24,7 @@ impl Account {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = Runtime::new()?;
-    let tree = Supervisor::one_for_one()
+    let tree: Tree = Supervisor::one_for_one()
         .add(Child::new("account", |spawn| spawn.of(Account { balance: 100 }).serve()).keep_messages())
         .spawn(&runtime)?;
     let account: Address<Account> = tree.child("account")?;

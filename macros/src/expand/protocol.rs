@@ -301,7 +301,7 @@ fn chain(self_type: &SelfType, messages: &[Message]) -> TokenStream {
         }
     };
     let messages: Vec<&Message> = messages.iter().filter(|message| !message.repeated).collect();
-    // The chain contains the answers themselves, not projections of `Handles`: each level counts toward the compiler's
+    // The chain contains the answers themselves, not projections of `Handles`: each level counts towards the compiler's
     // recursion limit.
     let mut out = from(messages.len(), TokenStream::new(), quote!(()));
     for (place, message) in messages.into_iter().enumerate() {

@@ -193,6 +193,9 @@ impl Builder {
     /// on a thread that does nothing else; a second hook replaces the first. While it blocks, up to 256 reports are
     /// queued; further ones are only counted in
     /// [`WatchdogStatistics::stalls`](crate::inspect::WatchdogStatistics::stalls). A panic in it is contained.
+    ///
+    /// A step has stalled only if other processes wait for a worker meanwhile. Tasks of Tokio that wait for the thread,
+    /// with `on_tokio`, do not count.
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.hooks.stall = Some(Box::new(hook));
         self

@@ -93,8 +93,13 @@ pub enum SendFailure {
     /// The PID belongs to a host that this program does not have.
     #[error("{0} lives on a host that this program does not have")]
     UnknownHost(Pid),
-    /// The mailbox is full.
-    #[error("the mailbox of {0} is full; try again later, or wait for room with `send_wait`")]
+    /// The mailbox, or the queue of a pool, is full. To wait for room, use
+    /// [`Call::send_async`](crate::Call::send_async) in async code, and [`Call::send_wait`](crate::Call::send_wait)
+    /// elsewhere.
+    #[error(
+        "the mailbox of {0} is full; try again later, or wait for room: with `.send_async().await` in async code, with \
+         `.send_wait()` elsewhere"
+    )]
     Full(Pid),
     /// No process has the name that the message was sent to.
     #[error("no process has that name; register one, or spawn one with `.named(…).or_existing()`")]
@@ -238,7 +243,10 @@ pub enum CallError<E = Infallible> {
     )]
     Timeout,
     /// The mailbox was full. The message was not delivered.
-    #[error("the mailbox of the called process is full; try again later, or wait for room with `send_wait`")]
+    #[error(
+        "the mailbox of the called process is full; repeat the call later, or, if you need no answer, wait for room: \
+         with `.send_async().await` in async code, with `.send_wait()` elsewhere"
+    )]
     Full,
     /// The called process is a child that has ended and is being restarted. The message was not delivered.
     /// [`Call::wait_for_restart`](crate::Call::wait_for_restart) waits for its successor.

@@ -163,7 +163,7 @@ pub trait Process: 'static {
 
 impl StepOutput<'_> {
     /// Replaces this process with another definition. The PID, mailbox, names, links, monitors and outstanding tags are
-    /// kept. The old process is closed and dropped; the new one is not initialised but takes the next step. From then
+    /// kept. The old process is closed and dropped; the new one is not initialized but takes the next step. From then
     /// on, `info` and [`Host::address`](crate::Host::address) report the new type.
     pub fn upgrade(&mut self, process: impl Process + Send) {
         self.set(StepStatus::Upgrade(Box::new(Successor::by_hand(process))));

@@ -52,7 +52,8 @@ pub enum SimulationError {
     },
     /// A condition of [`sometimes!`](crate::test::sometimes) never held.
     #[error(
-        "`{test}`: in {runs} runs it never happened that {}. Use more seeds, or faults that lead there",
+        "`{test}`: its {runs} runs passed, but none of them met {}, which at least one has to. Use more seeds, or \
+         faults that lead there",
         list(.what)
     )]
     Never {
@@ -104,7 +105,7 @@ pub enum SimulationError {
 }
 
 fn list(what: &[&str]) -> String {
-    what.iter().map(|what| format!("\"{what}\"")).collect::<Vec<_>>().join(", nor that ")
+    what.iter().map(|what| format!("`sometimes!(…, {what:?})`")).collect::<Vec<_>>().join(" or ")
 }
 
 /// The point where a replay departed from the run that it replays, because the program has changed.

@@ -130,6 +130,6 @@ mod tests {
     #[test]
     fn the_number_of_the_run_is_read_from_the_report() {
         assert_eq!(seeds("x\n`a::b` failed with seed 20004 (run 5 of 10000), after 0ns and 3 turns"), Some(5));
-        assert_eq!(seeds("`a::b`: in 100 runs it never happened"), None);
+        assert_eq!(seeds("`a::b`: its 100 runs passed, but none of them met `sometimes!"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Fallible methods are recognised by their return type, not by its name: a `Result` behind an alias, from a macro or
+//! Fallible methods are recognized by their return type, not by its name: a `Result` behind an alias, from a macro or
 //! in parentheses counts, and another type that is named `Result` does not.
 
 use postroom::prelude::*;

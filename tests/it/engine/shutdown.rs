@@ -168,8 +168,8 @@ fn with_a_step_that_never_returns_a_shutdown_returns_at_the_deadline_and_names_i
         let report = runtime.shutdown_within(Duration::from_millis(100)).unwrap();
         // The third process is killed, too, if its thread gets no CPU time before the deadline.
         assert_eq!((report.alive, report.ended + report.killed + report.stuck.len() as u64), (3, 3), "{report}");
-        let is_named = |(pid, process): &(Pid, &str)| *pid == hog && process.contains("Act");
-        assert!(report.stuck.iter().any(is_named) && !report.is_clean(), "{report}");
+        let is_named = report.stuck.iter().any(|left| left.pid == hog && left.process.contains("Act"));
+        assert!(is_named && !report.is_clean(), "{report}");
         assert_eq!(deaf_end.wait(), ExitReason::Killed);
         release.open();
         assert_eq!(hog_end.wait(), ExitReason::Killed);
@@ -195,7 +195,7 @@ fn with_a_close_that_never_returns_a_shutdown_returns_at_the_deadline_and_names_
         inside.wait();
         let report = runtime.shutdown_within(Duration::from_millis(50)).unwrap();
         assert_eq!((report.alive, report.ended), (1, 0), "{report}");
-        assert_eq!(report.stuck.iter().map(|(pid, _)| *pid).collect::<Vec<_>>(), [pid]);
+        assert_eq!(report.stuck.iter().map(|left| left.pid).collect::<Vec<_>>(), [pid]);
         release.open();
         assert_eq!(end.wait(), ExitReason::Normal);
     });

@@ -152,7 +152,8 @@ fn a_shutdown_returns_at_its_deadline_and_names_stuck_processes() {
         let until = stick(stuck, Loop);
         assert_eq!(other.ask().wait().unwrap(), 7);
         let report = runtime.shutdown().unwrap();
-        assert_eq!(report.stuck, [(stuck.pid(), "Stuck")]);
+        let left: Vec<_> = report.stuck.iter().map(|left| (left.pid, left.process)).collect();
+        assert_eq!(left, [(stuck.pid(), "Stuck")]);
         // The other process exited although the only worker was stuck: cancelled, or killed if the thread that took
         // over got no CPU time before the deadline.
         assert_eq!((report.alive, report.ended + report.killed), (2, 1));

@@ -121,6 +121,7 @@ fn what_never_happens_fails_the_test() {
     });
     let error = test.expect_err("it never is");
     assert!(matches!(&error, SimulationError::Never { what, runs: 5, .. } if what == &["a number is zero"]), "{error}");
+    assert!(error.to_string().contains("met `sometimes!(…, \"a number is zero\")`, which at least one"), "{error}");
 }
 
 /// Returns the results of a run as text.

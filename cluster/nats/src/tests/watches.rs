@@ -12,7 +12,7 @@ fn an_interrupted_watch_goes_on_where_it_was() {
     let Some(server) = Server::start() else { return };
     let proxy = Proxy::to(server.port());
     let (here, there) = (connect(Nats::at(format!("127.0.0.1:{}", proxy.port()))), connect(server.nats()));
-    // A watch recognises the store by the last message.
+    // A watch recognizes the store by the last message.
     create(&there, Bucket::Names, "before", "one").unwrap();
     let (changes, _watch) = watch(&here, Bucket::Names);
     for _ in 0..3 {

@@ -110,9 +110,11 @@ impl Scheduler {
 
     fn describe_unfinished(&self, slot: &Slot) -> Unfinished {
         let (process, entry) = slot.metadata.names().unzip();
+        let pid = self.slot_owner().pid(slot.index(), slot.last());
         Unfinished {
-            pid: self.slot_owner().pid(slot.index(), slot.last()),
+            pid,
             process: process.unwrap_or("?"),
+            label: self.label(pid),
             entry: entry.filter(|entry| !entry.is_empty()),
             queued: slot.lanes.depth(),
             is_working: slot.is_working(),

@@ -45,7 +45,7 @@ pub(crate) mod grace;
 pub(crate) mod quiescence;
 pub(crate) mod report;
 
-pub use report::{ShutdownReport, Unfinished};
+pub use report::{Remaining, ShutdownReport, Unfinished};
 
 use super::backpressure;
 
@@ -56,7 +56,6 @@ use super::workers::threads::StartedThread;
 use crate::call::dead_letter::DeadLetterReason;
 use crate::env::clock::{Moment, instant_now};
 use crate::exit::ExitReason;
-use crate::pid::Pid;
 use crate::process::control::Control;
 use crate::slots::Slot;
 use crate::sync::{Ordering, lock, park};
@@ -139,7 +138,7 @@ impl Scheduler {
     }
 
     /// Performs steps 3 and 4. Returns how many processes were left at the deadline, and some of them.
-    fn wait_for_all(&'static self, grace: &mut Grace) -> (u64, Vec<(Pid, &'static str)>) {
+    fn wait_for_all(&'static self, grace: &mut Grace) -> (u64, Vec<Remaining>) {
         let (mut killed, mut some) = (0, Vec::new());
         loop {
             let now = instant_now();
@@ -305,10 +304,11 @@ impl Scheduler {
         slots.into_values().collect()
     }
 
-    pub(crate) fn named(&self, slots: Vec<&'static Slot>) -> Vec<(Pid, &'static str)> {
+    fn named(&self, slots: Vec<&'static Slot>) -> Vec<Remaining> {
         let named = |slot: &'static Slot| {
             let pid = self.slot_owner().pid(slot.index(), slot.last());
-            (pid, slot.metadata.names().map_or("?", |(process, _)| process))
+            let process = slot.metadata.names().map_or("?", |(process, _)| process);
+            Remaining { pid, process, label: self.label(pid) }
         };
         slots.into_iter().map(named).collect()
     }

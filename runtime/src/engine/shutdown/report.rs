@@ -1,6 +1,7 @@
 //! The report of a shutdown.
 
 use crate::pid::Pid;
+use crate::sync::Arc;
 use std::fmt;
 use std::time::Duration;
 
@@ -14,11 +15,11 @@ pub struct ShutdownReport {
     pub ended: u64,
     /// Number of those processes that were killed at the deadline.
     pub killed: u64,
-    /// Some of the processes that were killed or are stuck, with their types. The usual cause is a `#[signal]` method
-    /// for [`Cancel`](crate::Cancel) that does not call `ctx.stop()`.
-    pub alive_at_deadline: Vec<(Pid, &'static str)>,
-    /// Processes in a step that did not return, with their types. Their threads are left behind.
-    pub stuck: Vec<(Pid, &'static str)>,
+    /// Some of the processes that were killed or are stuck. The usual cause is a `#[signal]` method for
+    /// [`Cancel`](crate::Cancel) that does not call `ctx.stop()`.
+    pub alive_at_deadline: Vec<Remaining>,
+    /// Processes in a step that did not return. Their threads are left behind.
+    pub stuck: Vec<Remaining>,
     /// Number of accepted messages that were discarded because their processes ended before handling them. Delayed
     /// messages (`send_after`, `send_every`) count only if they had become due.
     pub thrown_away: u64,
@@ -30,14 +31,41 @@ pub struct ShutdownReport {
     pub took: Duration,
 }
 
+/// A process that had not ended at the deadline of a shutdown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Remaining {
+    /// Its PID.
+    pub pid: Pid,
+    /// Its type.
+    pub process: &'static str,
+    /// Its label, if it has one.
+    pub label: Option<Arc<str>>,
+}
+
+impl fmt::Display for Remaining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_name(f, self.process, self.label.as_deref(), self.pid)
+    }
+}
+
+fn write_name(f: &mut fmt::Formatter<'_>, process: &str, label: Option<&str>, pid: Pid) -> fmt::Result {
+    match label {
+        Some(label) => write!(f, "{process} {label:?} {pid}"),
+        None => write!(f, "{process} {pid}"),
+    }
+}
+
 /// A process that still had work when the time for a [drain](crate::Runtime::drain) ran out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unfinished {
     /// Its PID.
     pub pid: Pid,
     /// Its type.
     pub process: &'static str,
+    /// Its label, if it has one.
+    pub label: Option<Arc<str>>,
     /// The entry that it was started with; `None` for a process that is written by hand.
     pub entry: Option<&'static str>,
     /// Number of messages and requests to [stop](Pid::stop) in its mailbox. If it was not working, its entry does not
@@ -49,16 +77,17 @@ pub struct Unfinished {
 
 impl fmt::Display for Unfinished {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pid, process, entry, queued, is_working } = self;
+        let Self { pid, process, label, entry, queued, is_working } = self;
         let items = if *queued == 1 {
             "1 message or stop request".to_owned()
         } else {
             format!("{queued} messages or stop requests")
         };
+        write_name(f, process, label.as_deref(), *pid)?;
         match (is_working, entry) {
-            (true, _) => write!(f, "{process} {pid} was still working, with {items} in its mailbox"),
-            (false, Some(entry)) => write!(f, "{process} {pid} had {items} that its entry `{entry}` did not take"),
-            (false, None) => write!(f, "{process} {pid} had {items} that it did not take"),
+            (true, _) => write!(f, " was still working, with {items} in its mailbox"),
+            (false, Some(entry)) => write!(f, " had {items} that its entry `{entry}` did not take"),
+            (false, None) => write!(f, " had {items} that it did not take"),
         }
     }
 }
@@ -101,14 +130,14 @@ const SHOWN: usize = 5;
 impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} processes ended, {} killed at the deadline", self.ended, self.alive, self.killed)?;
-        let is_stuck = |pid: &Pid| self.stuck.iter().any(|(stuck, _)| stuck == pid);
-        let mut killed = self.alive_at_deadline.iter().filter(|(pid, _)| !is_stuck(pid)).take(SHOWN);
-        if let Some((pid, process)) = killed.next() {
-            write!(f, ", among them {process} {pid}")?;
-            killed.try_for_each(|(pid, process)| write!(f, " and {process} {pid}"))?;
+        let is_stuck = |killed: &Remaining| self.stuck.iter().any(|stuck| stuck.pid == killed.pid);
+        let mut killed = self.alive_at_deadline.iter().filter(|killed| !is_stuck(killed)).take(SHOWN);
+        if let Some(first) = killed.next() {
+            write!(f, ", among them {first}")?;
+            killed.try_for_each(|next| write!(f, " and {next}"))?;
         }
-        for (pid, process) in self.stuck.iter().take(SHOWN) {
-            write!(f, ", {process} {pid} did not return from a step")?;
+        for stuck in self.stuck.iter().take(SHOWN) {
+            write!(f, ", {stuck} did not return from a step")?;
         }
         if let more @ 1.. = self.stuck.len().saturating_sub(SHOWN) {
             write!(f, ", nor did {more} more")?;
@@ -135,12 +164,30 @@ impl fmt::Display for ShutdownReport {
 mod tests {
     use super::*;
 
+    fn remaining(label: Option<&str>) -> Remaining {
+        let pid = Pid::new(crate::NodeId::new(7).expect("not 0"), 1, 1, 1);
+        Remaining { pid, process: "Stuck", label: label.map(Arc::from) }
+    }
+
+    /// Catches: a report in which processes of one type cannot be told apart although they have labels.
+    #[test]
+    fn the_text_of_a_report_has_labels() {
+        let labelled = remaining(Some("customer 17"));
+        let name = format!("Stuck \"customer 17\" {}", labelled.pid);
+        let Remaining { pid, process, label } = labelled.clone();
+        let unfinished = Unfinished { pid, process, label, entry: None, queued: 2, is_working: true };
+        let killed = ShutdownReport { alive_at_deadline: vec![labelled.clone()], ..ShutdownReport::default() };
+        assert!(killed.to_string().contains(&format!(", among them {name} (")), "{killed}");
+        let stuck = ShutdownReport { stuck: vec![labelled], ..ShutdownReport::default() };
+        assert!(stuck.to_string().contains(&format!(", {name} did not return")), "{stuck}");
+        assert!(unfinished.to_string().starts_with(&format!("{name} was still working, with 2")), "{unfinished}");
+    }
+
     /// Catches: a log line with thousands of PIDs.
     #[test]
     fn the_text_of_a_report_names_a_few_of_many() {
-        let pid = Pid::new(crate::NodeId::new(7).expect("not 0"), 1, 1, 1);
         let text =
-            |stuck| ShutdownReport { stuck: vec![(pid, "Stuck"); stuck], ..ShutdownReport::default() }.to_string();
+            |stuck| ShutdownReport { stuck: vec![remaining(None); stuck], ..ShutdownReport::default() }.to_string();
         assert_eq!(text(5).matches("Stuck").count(), 5);
         assert!(!text(5).contains("more"));
         assert_eq!(text(700).matches("Stuck").count(), 5);
@@ -150,7 +197,7 @@ mod tests {
     /// Catches: a report that calls a shutdown clean although, in one way or another, it was not.
     #[test]
     fn a_shutdown_is_forced_by_what_was_killed_or_is_stuck_and_clean_if_nothing_was_lost() {
-        let stuck = vec![(Pid::new(crate::NodeId::new(7).expect("not 0"), 1, 1, 1), "Stuck")];
+        let stuck = vec![remaining(None)];
         let judged = |report: ShutdownReport| (report.was_forced(), report.is_clean());
         let good = ShutdownReport { alive: 3, ended: 3, ..ShutdownReport::default() };
         assert_eq!(judged(good.clone()), (false, true));

@@ -14,7 +14,7 @@
 //! compare-and-swap of its own.) The plain `steal_batch_and_pop` never takes more than 32.
 //!
 //! Unlike Go's local queue, which holds 256 and spills half to the global queue, the deque is unbounded: a thread that
-//! wakes 100,000 processes pays amortised growth instead of the cost of a shared queue, and thieves balance the load.
+//! wakes 100,000 processes pays amortized growth instead of the cost of a shared queue, and thieves balance the load.
 //! The length is bounded by the number of processes, since each is queued at most once.
 //!
 //! A FIFO deque was measured on the prototype of this design. It was three times slower where many processes send to

@@ -97,7 +97,7 @@ fn a_shutdown_waits_for_blocking_code_and_names_its_process_if_it_does_not_retur
         address.block().send().unwrap();
         inside.wait();
         let report = runtime.shutdown_within(Duration::from_millis(20)).unwrap();
-        assert_eq!(report.stuck.iter().map(|(pid, _)| *pid).collect::<Vec<_>>(), [address.pid()]);
+        assert_eq!(report.stuck.iter().map(|left| left.pid).collect::<Vec<_>>(), [address.pid()]);
         go.open();
         assert_eq!(end.wait(), ExitReason::Killed);
     });

@@ -81,7 +81,7 @@ fn processes_that_no_worker_reaches_are_ended_and_joins_of_them_return() {
         // A process that was killed and has had no CPU time since counts as stuck, too.
         let left = report.stuck.len() as u64;
         assert_eq!((report.alive, report.ended, report.killed + left), (4, 0, 4), "{report}");
-        assert!(report.stuck.iter().any(|(pid, _)| *pid == stuck), "{report}");
+        assert!(report.stuck.iter().any(|left| left.pid == stuck), "{report}");
         for end in ends {
             assert_eq!(end.wait(), ExitReason::Killed);
         }
@@ -133,7 +133,7 @@ fn processes_queued_behind_a_step_that_does_not_return_are_ended_too() {
         let report = runtime.shutdown_within(Duration::from_millis(10)).unwrap();
         // A process that was killed and has had no CPU time since counts as stuck, too.
         assert_eq!(report.killed + report.stuck.len() as u64, 21, "{report}");
-        assert!(report.stuck.iter().any(|(pid, _)| *pid == stuck), "{report}");
+        assert!(report.stuck.iter().any(|left| left.pid == stuck), "{report}");
         for end in ends {
             assert_eq!(end.wait(), ExitReason::Killed);
         }
@@ -238,7 +238,7 @@ fn joins_of_a_thousand_processes_that_no_worker_reaches_return() {
         let report = runtime.shutdown_within(Duration::from_millis(10)).unwrap();
         // How many processes have exited by then depends on the speed of the machine, but the two stuck ones have not.
         assert_eq!((report.alive, report.killed + report.stuck.len() as u64), (1_002, 1_002));
-        assert!(stuck.iter().all(|pid| report.stuck.iter().any(|(left, _)| left == pid)));
+        assert!(stuck.iter().all(|pid| report.stuck.iter().any(|left| left.pid == *pid)));
         ends.into_iter().for_each(|end| assert_eq!(end.wait(), ExitReason::Killed));
         release.open();
         stuck.into_iter().for_each(|pid| eventually(|| !pid.is_alive()));

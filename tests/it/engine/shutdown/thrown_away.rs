@@ -231,23 +231,25 @@ impl Deaf {
     fn cancel(&mut self, _cancel: Cancel) {}
 }
 
-/// Catches: a report that does not name a process's unfinished work, or the killed processes.
+/// Catches: a report that does not name a process's unfinished work, or the killed processes, with their labels.
 #[test]
 fn a_report_names_the_entry_that_takes_no_messages_and_those_that_were_killed() {
     soon(|| {
         let runtime = build();
-        let (deaf, clings) = (runtime.spawn(Deaf).run().unwrap().address(), runtime.spawn(Deaf).serve().unwrap());
+        let deaf = runtime.spawn(Deaf).label("deaf").run().unwrap().address();
+        let clings = runtime.spawn(Deaf).label("clings").serve().unwrap();
         deaf.note().send().unwrap();
         assert!(deaf.pid().stop());
         // The process has taken its step, which leaves the message and the stop request in the mailbox.
         eventually(|| matches!(deaf.pid().info().unwrap().state, ProcessState::Waiting { .. }));
         let report = runtime.drain(SHORT).unwrap();
-        let [unfinished] = report.unfinished[..] else { panic!("{report}") };
+        let [unfinished] = &report.unfinished[..] else { panic!("{report}") };
         assert_eq!((unfinished.pid, unfinished.entry, unfinished.queued), (deaf.pid(), Some("run"), 2));
         assert!(!unfinished.is_working, "{report}");
-        assert!(report.alive_at_deadline.iter().any(|(pid, _)| *pid == clings.pid()), "{report}");
-        for part in ["2 messages or stop requests that its entry `run` did not take", &clings.pid().to_string()] {
-            assert!(report.to_string().contains(part), "{report}");
+        assert!(report.alive_at_deadline.iter().any(|left| left.pid == clings.pid()), "{report}");
+        let took_none = format!("Deaf \"deaf\" {} had 2 messages or stop requests that its entry `run`", deaf.pid());
+        for part in [took_none, format!("Deaf \"clings\" {}", clings.pid())] {
+            assert!(report.to_string().contains(&part), "{report}");
         }
     });
 }

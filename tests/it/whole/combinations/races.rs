@@ -274,7 +274,7 @@ fn a_supervisor_that_is_killed_and_waits_for_a_stuck_child_holds_up_no_shutdown(
         let end = tree.join();
         assert!(tree.pid().kill());
         let report = runtime.shutdown().unwrap();
-        assert_eq!(report.stuck.iter().map(|(pid, _)| *pid).collect::<Vec<_>>(), [stuck], "{report}");
+        assert_eq!(report.stuck.iter().map(|left| left.pid).collect::<Vec<_>>(), [stuck], "{report}");
         assert_eq!(end.wait(), ExitReason::Killed);
         gate.open();
     });

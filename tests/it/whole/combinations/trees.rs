@@ -261,7 +261,7 @@ fn the_supervisor_on_one_host_and_a_watcher_of_its_child_on_another_end_in_eithe
     });
 }
 
-/// If the closure's own request for a link were honored, the supervisor and its child would fail with each other.
+/// If the closure's own request for a link were honoured, the supervisor and its child would fail with each other.
 #[test]
 fn a_child_that_is_spawned_linked_monitored_and_owned_fails_and_restarts_like_any_other() {
     with_runtime(|runtime| {

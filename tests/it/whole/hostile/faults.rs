@@ -124,7 +124,8 @@ fn machines_driven_by_hand_published_the_wait_of_their_process() {
 }
 
 /// The last reference to an exit reason was dropped without a guard, while the notified process had its bindings
-/// borrowed. If the drop changed these bindings, that was undefined behavior, and if it panicked, the process was lost.
+/// borrowed. If the drop changed these bindings, that was undefined behaviour, and if it panicked, the process was
+/// lost.
 #[test]
 fn an_error_was_dropped_while_the_bonds_of_its_hearer_were_in_use() {
     /// An error that re-enters the runtime in its drop, and then panics.
