@@ -9,14 +9,12 @@ mod barrier;
 #[cfg(feature = "chaos")]
 mod chaos;
 pub(crate) mod simulated;
-mod spin_lock;
 pub(crate) mod thread_kind;
 #[cfg(test)]
 pub(crate) mod window;
 
 pub(crate) use barrier::{
-    checked_light_barrier, fence_after_exchange, heavy_barrier, is_light_barrier_enough, light_barrier,
-    prepare as prepare_barriers,
+    checked_light_barrier, heavy_barrier, is_light_barrier_enough, light_barrier, prepare as prepare_barriers,
 };
 #[cfg(feature = "chaos")]
 pub(crate) use chaos::{AtomicPtr, fence};
@@ -33,7 +31,6 @@ pub(crate) use std::thread::{JoinHandle, Thread as ThreadHandle, current as curr
 pub(crate) use crossbeam_deque::{Steal, Stealer, Worker as Deque};
 pub(crate) use crossbeam_queue::SegQueue;
 pub(crate) use crossbeam_utils::CachePadded;
-pub(crate) use spin_lock::SpinLock;
 pub(crate) use thread_kind::ThreadKind;
 
 /// A cell whose owner is determined by a protocol that the compiler cannot see, such as a token or the end of a queue.

@@ -47,7 +47,7 @@ send=slots/slot/send.rs control=slots/slot/control.rs requests=slots/slot/reques
 endpoint=slots/link_endpoint.rs message=links/message.rs
 members=links/registrations.rs
 graph=deadlock/wait_graph.rs call=call/call_id.rs running=engine/workers/running.rs driver=engine/workers/driver_state.rs
-help=engine/workers/help.rs spin=sync/spin_lock.rs
+help=engine/workers/help.rs
 permits=engine/permits/holders.rs handoff=engine/permits/handoff.rs next=time/next_due.rs limits=time/limits.rs names=names/table.rs
 transport=routing/transport_queue.rs
 ring=recorder/ring.rs magazine=mem/magazine.rs
@@ -160,9 +160,9 @@ mutant post-does-not-schedule $slot slot_reuse \
 mutant announce-without-fence $sleep sleep \
     '/fn announce/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
 mutant sleep-without-fence $sleep sleep \
-    '/fn begin_sleep/,/^    \}/ s/fence_after_exchange\(\);//'
+    '/fn begin_sleep/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
 mutant stop-searching-not-fenced $sleep sleep \
-    '/fn stop_searching/,/^    \}/ s/fence_after_exchange\(\);//'
+    '/fn stop_searching/,/^    \}/ s/fence\(Ordering::SeqCst\);//'
 mutant wake-sleeper-does-not-record-it $sleep sleep \
     '/fn wake_sleeper\(/,/^    \}/ s/sleepers\.permits\.end_sleep\(thread\);//'
 mutant watchdog-rests-unchecked $sleep sleep \
@@ -384,14 +384,6 @@ mutant help-is-not-taken-away $help help \
     's/^        helper\.take\(\)$/        None/'
 mutant help-has-been-taken-away $help help \
     's/self\.is_there\.load\(Ordering::SeqCst\) \&\& self\.notify_next\(notify\)/self.is_there.load(Ordering::SeqCst)/'
-
-mutant spin-lock-is-taken-twice $spin spin_lock \
-    's/while self\.is_taken\.compare_exchange\(.*\.is_err\(\)/while self.is_taken.load(Ordering::Acquire)/; '\
-'s/^        let _free = /        self.is_taken.store(true, Ordering::Relaxed); \0/'
-mutant spin-lock-is-freed-relaxed $spin spin_lock \
-    's/store\(false, Ordering::Release\)/store(false, Ordering::Relaxed)/'
-mutant spin-lock-is-taken-relaxed $spin spin_lock \
-    's/Ordering::Acquire, Ordering::Relaxed/Ordering::Relaxed, Ordering::Relaxed/'
 
 mutant sweep-announces-its-end-late $limits limits \
     '/pub\(crate\) fn sweep/,/^    \}/ { s/^        self\.note_sweep\(false\);$//; s/^        if again \{$/        self.note_sweep(false); if again {/ }'

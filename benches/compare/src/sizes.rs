@@ -38,7 +38,7 @@ impl Scale {
 pub fn width(workload: Workload, scale: Scale) -> u64 {
     match workload {
         Workload::PingPongPairs => 64,
-        Workload::ThreadRing => 100,
+        Workload::ThreadRing | Workload::TellInTurn => 100,
         Workload::FanIn | Workload::Axum | Workload::AxumMutex => 16,
         Workload::FanOut => 1_000,
         Workload::Big => 120,
@@ -71,7 +71,7 @@ pub fn size(workload: Workload, work: Duration, system: System, scale: Scale) ->
         Workload::Ask => (1_000_000, 30_000),
         Workload::WakeLatency => (400, 20),
         Workload::AskFromTasks => (200_000, 10_000),
-        Workload::TellFromTasks => (4_000_000, 100_000),
+        Workload::TellFromTasks | Workload::TellInTurn => (4_000_000, 100_000),
         Workload::AskFromThread if system.is_slow_across_threads() => (2_000, 200),
         Workload::AskFromThread => (50_000, 1_000),
         Workload::Axum | Workload::AxumMutex => (100_000, 4_000),

@@ -43,16 +43,6 @@ pub(crate) fn checked_light_barrier() {
     }
 }
 
-/// A sequentially consistent fence right after an atomic exchange. On x86-64 the exchange already is one.
-#[inline(always)]
-pub(crate) fn fence_after_exchange() {
-    if cfg!(all(target_arch = "x86_64", not(miri))) {
-        compiler_fence(Ordering::SeqCst);
-    } else {
-        super::fence(Ordering::SeqCst);
-    }
-}
-
 #[cold]
 pub(crate) fn heavy_barrier() {
     fence(Ordering::SeqCst);

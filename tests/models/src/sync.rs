@@ -2,12 +2,9 @@
 
 #[path = "../../../runtime/src/sync/simulated.rs"]
 pub(crate) mod simulated;
-#[path = "../../../runtime/src/sync/spin_lock.rs"]
-pub(crate) mod spin_lock;
 
 use crate::fault::{self, Fault};
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-pub(crate) use spin_lock::SpinLock;
 pub(crate) use std::sync::atomic::Ordering;
 pub(crate) use std::sync::{Arc, PoisonError};
 
@@ -195,10 +192,6 @@ pub(crate) fn heavy_barrier() {
 
 pub(crate) fn is_light_barrier_enough() -> bool {
     true
-}
-
-pub(crate) fn fence_after_exchange() {
-    fence(Ordering::SeqCst);
 }
 
 pub(crate) fn checked_light_barrier() {

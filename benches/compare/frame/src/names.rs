@@ -55,6 +55,7 @@ named!(
         WakeLatency = "wake_latency",
         AskFromTasks = "ask_from_tasks",
         TellFromTasks = "tell_from_tasks",
+        TellInTurn = "tell_in_turn",
         AskFromThread = "ask_from_thread",
         Axum = "axum",
         AxumMutex = "axum_mutex",

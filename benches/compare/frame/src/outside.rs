@@ -6,10 +6,11 @@ use crate::plan::{Outcome, Plan};
 use axum::Router;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Number of processes that tasks call.
 pub const CALLED: u64 = 16;
@@ -71,6 +72,21 @@ where
         task.await.expect("each task ends well");
     }
     Outcome { elapsed, operations: plan.size, check, ..Outcome::default() }
+}
+
+/// Sends the messages of `TellInTurn` from the current task. `tell` gets the number of the process, and the permit.
+pub async fn tell_in_turn<F>(plan: &Plan, tell: impl Fn(usize, OwnedSemaphorePermit) -> F) -> Outcome
+where
+    F: Future<Output = ()>,
+{
+    let permits = Arc::new(Semaphore::new(plan.size as usize));
+    let start = Instant::now();
+    for number in 0..plan.size {
+        let permit = permits.clone().try_acquire_owned().expect("a permit for each message");
+        tell((number % plan.width) as usize, permit).await;
+    }
+    let all = permits.acquire_many(plan.size as u32).await.expect("an open semaphore");
+    Outcome { elapsed: start.elapsed(), operations: plan.size, check: all.num_permits() as u64, ..Outcome::default() }
 }
 
 /// Makes the calls of `AskFromThread` on the calling thread. `call` returns the reply.

@@ -53,6 +53,10 @@ pub enum Workload {
     /// `width` tasks as in `AskFromTasks` send `size` messages in all to one process. Each task sends its share as 0,
     /// 1, 2, … The clock stops when the last message has been handled. Check: the sum of the numbers.
     TellFromTasks,
+    /// A task as in `AskFromTasks` sends `size` messages to `width` processes in turn. Each message holds a permit of a
+    /// semaphore, and the clock stops when all permits are back. It is the benchmark that the author of kameo publishes
+    /// (tqwewe/actor-benchmarks). Check: the permits that are back.
+    TellInTurn,
     /// A thread that belongs to no runtime calls a process `size` times, one call after the other, and blocks in each.
     /// Operation: a call with its reply. Check: the sum of the replies, where the callee answers n + 1 to n.
     AskFromThread,

@@ -94,9 +94,7 @@
 //! (Go tried that: it loses locality, and threads thrash). A model is in `tests/models`.
 
 use super::holders::{At, Permits};
-use crate::sync::{
-    AtomicBool, AtomicU64, AtomicUsize, CachePadded, Mutex, Ordering, fence, fence_after_exchange, lock,
-};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, CachePadded, Mutex, Ordering, fence, lock};
 use crate::thread_cache::tokens::KeepsNothing;
 
 /// Maximum number of permits of one host; the counts below have 12 bits each.
@@ -279,7 +277,7 @@ impl Idle {
     #[inline]
     pub(crate) fn stop_searching(&self) -> bool {
         let before = SleepWord(self.counts.fetch_sub(SEARCHING, Ordering::SeqCst));
-        fence_after_exchange();
+        fence(Ordering::SeqCst);
         before.searching() == 1
     }
 
@@ -373,7 +371,8 @@ impl Idle {
         };
         let enters = result.is_ok() || driven.is_some();
         sleepers.lulls += u64::from(enters && sleepers.list.len() == self.permits);
-        fence_after_exchange();
+        drop(sleepers);
+        fence(Ordering::SeqCst);
         result
     }
 

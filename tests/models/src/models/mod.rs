@@ -18,7 +18,6 @@ mod registrations;
 mod running;
 mod sleep;
 mod slot_reuse;
-mod spin_lock;
 mod stuck;
 mod suspend;
 mod takeover;

@@ -51,6 +51,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::WakeLatency => calls::wake_latency(plan),
         Workload::AskFromTasks => outside::ask_from_tasks(plan),
         Workload::TellFromTasks => outside::tell_from_tasks(plan),
+        Workload::TellInTurn => outside::tell_in_turn(plan),
         Workload::AskFromThread => outside::ask_from_thread(plan),
         Workload::Axum => outside::axum(plan),
         Workload::AxumMutex => return None,

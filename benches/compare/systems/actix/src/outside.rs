@@ -9,7 +9,7 @@ use ::axum::Router;
 use ::axum::extract::{Path, State};
 use ::axum::http::StatusCode;
 use ::axum::routing::post;
-use ::tokio::sync::oneshot;
+use ::tokio::sync::{OwnedSemaphorePermit, oneshot};
 use compare_frame::outside::{self, ACCOUNTS, DEPOSIT, Handled};
 
 use super::calls::{Callee, call};
@@ -90,6 +90,42 @@ pub fn tell_from_tasks(plan: &Plan) -> Outcome {
             };
             outside::tell_from_tasks(&plan, ended, task).await
         })
+    })
+}
+
+struct Counter {
+    count: u64,
+}
+
+impl Actor for Counter {
+    type Context = Context<Self>;
+}
+
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Add {
+    amount: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Handler<Add> for Counter {
+    type Result = ();
+
+    fn handle(&mut self, add: Add, _: &mut Context<Self>) {
+        self.count += add.amount;
+    }
+}
+
+/// Has the sender and all actors on the thread of the system, as the published benchmark does. Then no message wakes a
+/// thread.
+pub fn tell_in_turn(plan: &Plan) -> Outcome {
+    in_system(plan.workers, async |places| {
+        let counters: Vec<_> = (0..plan.width).map(|_| places.start(0, Counter { count: 0 })).collect();
+        let tell = |number: usize, permit| {
+            counters[number].do_send(Add { amount: 1, _permit: permit });
+            std::future::ready(())
+        };
+        outside::tell_in_turn(plan, tell).await
     })
 }
 

@@ -8,6 +8,7 @@ use ::axum::http::StatusCode;
 use ::axum::routing::post;
 use ::kameo::prelude::*;
 use compare_frame::outside::{self, ACCOUNTS, DEPOSIT, Handled};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::calls::{Callee, Question};
 use super::stage::{spawn, tell};
@@ -58,6 +59,33 @@ pub fn tell_from_tasks(plan: &Plan) -> Outcome {
             }
         };
         outside::tell_from_tasks(&plan, ended, task).await
+    })
+}
+
+#[derive(Actor)]
+struct Counter {
+    count: u64,
+}
+
+struct Add {
+    amount: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Message<Add> for Counter {
+    type Reply = ();
+
+    async fn handle(&mut self, add: Add, _: &mut Context<Self, ()>) {
+        self.count += add.amount;
+    }
+}
+
+pub fn tell_in_turn(plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let counters: Vec<_> = (0..plan.width).map(|_| spawn(plan.bound, Counter { count: 0 })).collect();
+        let send = |number: usize, permit| tell(&counters[number], Add { amount: 1, _permit: permit });
+        outside::tell_in_turn(&plan, send).await
     })
 }
 

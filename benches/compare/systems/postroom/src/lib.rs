@@ -52,6 +52,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         Workload::WakeLatency => Some(calls::wake_latency(&runtime, plan)),
         Workload::AskFromTasks => Some(outside::ask_from_tasks(plan)),
         Workload::TellFromTasks => Some(outside::tell_from_tasks(plan)),
+        Workload::TellInTurn => Some(outside::tell_in_turn(plan)),
         Workload::AskFromThread => Some(outside::ask_from_thread(&runtime, plan)),
         Workload::Axum => Some(outside::axum(plan)),
         Workload::AxumMutex => None,

@@ -10,6 +10,7 @@ use compare_frame::outside::{self, ACCOUNTS, DEPOSIT, Handled};
 use postroom::prelude::*;
 use std::sync::Arc;
 use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Starts a runtime on the threads of the calling task's Tokio runtime.
 fn on_tokio(plan: &Plan) -> Runtime {
@@ -64,6 +65,36 @@ pub fn tell_from_tasks(plan: &Plan) -> Outcome {
             }
         };
         outside::tell_from_tasks(&plan, ended, task).await
+    })
+}
+
+#[process]
+struct Counter {
+    count: u64,
+}
+
+#[process]
+impl Counter {
+    #[entry]
+    fn serve(&mut self) {}
+
+    #[message]
+    fn add(&mut self, amount: u64, _permit: OwnedSemaphorePermit) {
+        self.count += amount;
+    }
+}
+
+pub fn tell_in_turn(plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let runtime = on_tokio(&plan);
+        let counters: Vec<_> =
+            (0..plan.width).map(|_| runtime.spawn(Counter { count: 0 }).serve().expect("a counter")).collect();
+        let tell = |number: usize, permit| {
+            let message = counters[number].add(1, permit);
+            async { message.send_async().await.expect("a living counter") }
+        };
+        outside::tell_in_turn(&plan, tell).await
     })
 }
 

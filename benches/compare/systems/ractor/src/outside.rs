@@ -9,6 +9,7 @@ use ::axum::routing::post;
 use ::ractor::rpc::CallResult;
 use ::ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use compare_frame::outside::{self, ACCOUNTS, DEPOSIT, Handled};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::calls::{Callee, call};
 use super::{send, start};
@@ -71,6 +72,41 @@ pub fn tell_from_tasks(plan: &Plan) -> Outcome {
             }
         };
         outside::tell_from_tasks(&plan, ended, task).await
+    })
+}
+
+struct Counter;
+
+struct Add {
+    amount: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Actor for Counter {
+    type Msg = Add;
+    type State = u64;
+    type Arguments = u64;
+
+    state_from_arguments!();
+
+    async fn handle(&self, _: ActorRef<Add>, add: Add, count: &mut u64) -> Result<(), ActorProcessingErr> {
+        *count += add.amount;
+        Ok(())
+    }
+}
+
+pub fn tell_in_turn(plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let mut counters = Vec::new();
+        for _ in 0..plan.width {
+            counters.push(start(Counter, 0).await);
+        }
+        let tell = |number: usize, permit| {
+            send(&counters[number], Add { amount: 1, _permit: permit });
+            std::future::ready(())
+        };
+        outside::tell_in_turn(&plan, tell).await
     })
 }
 

@@ -79,6 +79,7 @@ fn run_with<K: Kind>(kind: K, plan: &Plan) -> Option<Outcome> {
         (Workload::WakeLatency, _) => on_runtime(workers, calls::wake_latency(kind, size)),
         (Workload::AskFromTasks, _) => outside::ask_from_tasks(kind, plan),
         (Workload::TellFromTasks, _) => outside::tell_from_tasks(kind, plan),
+        (Workload::TellInTurn, _) => outside::tell_in_turn(kind, plan),
         (Workload::AskFromThread, _) => outside::ask_from_thread(kind, plan),
         (Workload::Axum, _) => outside::axum(kind, plan),
         (Workload::AxumMutex, _) => outside::axum_mutex(plan),

@@ -7,7 +7,7 @@ use ::axum::extract::{Path, State};
 use ::axum::http::StatusCode;
 use ::axum::routing::post;
 use ::tokio::spawn;
-use ::tokio::sync::oneshot;
+use ::tokio::sync::{OwnedSemaphorePermit, oneshot};
 use compare_frame::outside::{self, ACCOUNTS, DEPOSIT, Handled};
 
 use super::calls::{Question, answer, call};
@@ -58,6 +58,31 @@ pub fn tell_from_tasks<K: Kind>(kind: K, plan: &Plan) -> Outcome {
             }
         };
         outside::tell_from_tasks(&plan, ended, task).await
+    })
+}
+
+struct Add {
+    amount: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+pub fn tell_in_turn<K: Kind>(kind: K, plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let counter = |_| {
+            let (address, mut inbox) = kind.mailbox::<Add>();
+            spawn(async move {
+                let mut count = 0;
+                while let Some(Add { amount, _permit }) = inbox.receive().await {
+                    count += amount;
+                }
+                count
+            });
+            address
+        };
+        let counters: Vec<_> = (0..plan.width).map(counter).collect();
+        let tell = |number: usize, permit| counters[number].send(Add { amount: 1, _permit: permit });
+        outside::tell_in_turn(&plan, tell).await
     })
 }
 

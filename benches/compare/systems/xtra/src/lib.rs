@@ -59,6 +59,7 @@ pub fn run(plan: &Plan) -> Option<Outcome> {
         (Workload::WakeLatency, _) => on_runtime(workers, calls::wake_latency(bound, size)),
         (Workload::AskFromTasks, _) => outside::ask_from_tasks(plan),
         (Workload::TellFromTasks, _) => outside::tell_from_tasks(plan),
+        (Workload::TellInTurn, _) => outside::tell_in_turn(plan),
         (Workload::AskFromThread, _) => outside::ask_from_thread(plan),
         (Workload::Axum, _) => outside::axum(plan),
         (Workload::NQueens, _) => on_runtime(workers, compute::n_queens(workers, width)),

@@ -8,6 +8,7 @@ use ::axum::http::StatusCode;
 use ::axum::routing::post;
 use ::xtra::{Actor, Address, Context, Handler};
 use compare_frame::outside::{self, ACCOUNTS, DEPOSIT, Handled};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::calls::Callee;
 use super::{mailbox, tell};
@@ -62,6 +63,39 @@ pub fn tell_from_tasks(plan: &Plan) -> Outcome {
             }
         };
         outside::tell_from_tasks(&plan, ended, task).await
+    })
+}
+
+struct Counter {
+    count: u64,
+}
+
+impl Actor for Counter {
+    type Stop = ();
+
+    async fn stopped(self) {}
+}
+
+struct Add {
+    amount: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Handler<Add> for Counter {
+    type Return = ();
+
+    async fn handle(&mut self, add: Add, _context: &mut Context<Self>) {
+        self.count += add.amount;
+    }
+}
+
+pub fn tell_in_turn(plan: &Plan) -> Outcome {
+    let plan = plan.clone();
+    outside::in_tokio(plan.workers, async move {
+        let counter = |_| ::xtra::spawn_tokio(Counter { count: 0 }, mailbox(plan.bound));
+        let counters: Vec<_> = (0..plan.width).map(counter).collect();
+        let send = |number: usize, permit| tell(&counters[number], Add { amount: 1, _permit: permit });
+        outside::tell_in_turn(&plan, send).await
     })
 }
 
