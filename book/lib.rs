@@ -173,6 +173,8 @@ pub mod versions {}
 pub mod glossary {}
 #[doc = include_str!("src/faq.md")]
 pub mod faq {}
+#[doc = include_str!("src/404.md")]
+pub mod not_found {}
 
 /// The programs of the READMEs. (That of `postroom-nats` is in the documentation of that crate, and so tested there.)
 #[doc = include_str!("../README.md")]
@@ -193,6 +195,9 @@ mod tests {
     use std::path::PathBuf;
 
     const SUMMARY: &str = include_str!("src/SUMMARY.md");
+
+    /// The page that a server shows for an address without one. The summary does not have it.
+    const NOT_FOUND: &str = "404.md";
 
     /// Where the pages are.
     fn folder() -> PathBuf {
@@ -240,7 +245,7 @@ mod tests {
 
     #[test]
     fn every_page_is_compiled_and_in_the_summary_and_nothing_else_is() {
-        let names: BTreeSet<String> = pages().into_iter().map(|(name, _)| name).collect();
+        let mut names: BTreeSet<String> = pages().into_iter().map(|(name, _)| name).collect();
         // Only in the part above the tests: this text is no inclusion.
         let lib = include_str!("lib.rs").split("#[cfg(test)]").next().expect("a split has a first part");
         let between = |text: &str, before: &str, after: &str| -> BTreeSet<String> {
@@ -252,6 +257,7 @@ mod tests {
             names,
             "pages that `lib.rs` includes, and pages"
         );
+        assert!(names.remove(NOT_FOUND));
         assert_eq!(between(SUMMARY, "](", ")"), names, "pages in `SUMMARY.md`, and pages");
     }
 

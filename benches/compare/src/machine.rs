@@ -2,6 +2,7 @@
 
 use crate::system::System;
 use std::fs;
+use std::process::Command;
 
 /// The lock file, with the versions that were built.
 const LOCK: &str = include_str!("../Cargo.lock");
@@ -14,6 +15,7 @@ pub fn describe(systems: &[System]) -> Vec<String> {
     let versions: Vec<_> =
         systems.iter().map(|system| format!("{system} {}", version(LOCK, system.name()).unwrap_or("?"))).collect();
     vec![
+        format!("Measured: {}", today().unwrap_or_else(|| "on an unknown day".to_string())),
         format!(
             "Machine: {processor}, {cores} cores, {:.0} GiB, {}",
             memory as f64 / f64::from(1 << 20),
@@ -22,6 +24,12 @@ pub fn describe(systems: &[System]) -> Vec<String> {
         format!("Compiler: {}", env!("POSTROOM_COMPARE_RUSTC")),
         format!("Versions: {}", versions.join(", ")),
     ]
+}
+
+/// Returns the date, or `None` if the system does not tell it.
+fn today() -> Option<String> {
+    let printed = Command::new("date").args(["-u", "+%Y-%m-%d"]).output().ok()?;
+    Some(String::from_utf8(printed.stdout).ok()?.trim().to_string())
 }
 
 /// Returns a size in KiB from what the system reports about this process, such as `VmHWM`, or `None` if it does not

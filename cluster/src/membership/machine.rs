@@ -2,7 +2,7 @@
 
 use super::record::read;
 use super::{
-    Finding, GRACE, Identity, Inquiry, JoinRefusal, Loss, MAX_BINDINGS, MembershipEvent, MembershipRequest,
+    Finding, GRACE, Identity, Inquiry, JoinRefusal, Loss, MAX_BINDINGS, MembershipEvent, MembershipRequest, OWN_RETRY,
     PROBE_AGAIN, RETRY, Record, RecordError,
 };
 use crate::access::{Access, Answer};
@@ -613,7 +613,7 @@ impl Membership {
     }
 
     fn wait_own(&mut self, now: Moment) {
-        self.timers.insert(self.node, now + RETRY);
+        self.timers.insert(self.node, now + OWN_RETRY);
     }
 
     fn enter(&mut self, revision: Revision) {

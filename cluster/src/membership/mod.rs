@@ -51,6 +51,7 @@
 //! | [`MAX_BINDINGS`] | 65,536 | 7 MB at 100 B each; each restart of a node adds one |
 //! | [`GRACE`] | 1 s | an interrupted connection is back by then; a loss is reported 1 s after the hint |
 //! | [`RETRY`] | 1 s | delay between attempts that the store could not answer |
+//! | [`OWN_RETRY`] | 0.2 s | the same for its own record: a program asks before its engine is connected |
 //! | [`PROBE_AGAIN`] | 0.2 s | delay after a probe without an answer, which has already taken time |
 //!
 //! A node costs one record, and a few words for each member. A suspect costs each node that was given the hint two
@@ -77,6 +78,9 @@ use std::time::Duration;
 pub const GRACE: Duration = Duration::from_secs(1);
 /// The delay before an attempt that could not be answered is repeated.
 pub const RETRY: Duration = Duration::from_secs(1);
+/// The delay before an attempt that concerns the node's own record is repeated. It is short, because the first attempt
+/// of a program usually comes before its engine has connected, and is refused at once.
+pub const OWN_RETRY: Duration = Duration::from_millis(200);
 /// The delay before a probe without an answer is repeated. It is short, because the loss of a silent node is found by
 /// the first probe after the broker has given up the node's connection. It is not zero, because a node that is cut off
 /// from the broker gets the outcome of its probes at once.

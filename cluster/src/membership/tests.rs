@@ -289,7 +289,7 @@ fn a_store_that_refuses_the_record_ends_the_attempt_and_one_that_is_away_does_no
     answer(&mut members, request.number, Answer::Written(Err(StoreError::Unavailable)));
     assert_eq!((members.poll_request(), members.poll_event()), (None, None));
     let again = members.next_timeout().unwrap();
-    assert_eq!(again.since(Moment::START), RETRY);
+    assert_eq!(again.since(Moment::START), OWN_RETRY);
     members.handle_timeout(again);
     let request = members.poll_request().unwrap();
     assert!(matches!(request.inquiry, Inquiry::Record(Access::Create(_))));
