@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use postroom::prelude::*;
+use tokio::runtime::Handle;
 
 /// Maximum number of links between the start and a page.
 const DEPTH: usize = 3;
@@ -214,9 +215,11 @@ impl Crawler {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
     let clock = Clock::manual(); // a program that visits the real web leaves this out
-    let runtime = Runtime::builder().clock(clock.clone()).build()?;
+    // Where a client for the web needs Tokio, processes run on the threads of Tokio.
+    let runtime = Runtime::builder().on_tokio(Handle::current()).clock(clock.clone()).build()?;
     let web = runtime.spawn(Web::default()).serve()?;
     let fetchers = Pool::fixed(FETCHERS).spawn(&runtime, move |spawn| spawn.of(Fetcher { web }).serve())?.address();
     let sites = Pool::by_key(|visit: &SiteVisit| host(&visit.url))
@@ -225,15 +228,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     clock.advance(Duration::from_secs(600))?;
 
     println!("{:<22}{:>5}{:>10}  result", "page", "depth", "attempts");
-    let (pages, mut beyond) = (crawl.wait()?, BTreeSet::new());
+    let (pages, mut beyond) = (crawl.await?, BTreeSet::new());
     for (url, Page { depth, visit: Visit { attempts, links } }) in &pages {
         let result = links.as_ref().map_or_else(ToString::to_string, |links| format!("links: {}", links.len()));
         println!("{url:<22}{depth:>5}{attempts:>10}  {result}");
         beyond.extend(links.iter().flatten().filter(|url| !pages.contains_key(*url)));
     }
     println!("beyond the limits: {beyond:?}");
-    let (most, pause) = web.measured().wait()?;
+    let (most, pause) = web.measured().await?;
     println!("most requests at a time: {most}, shortest pause: {:.1?}", pause.unwrap_or_default());
-    println!("clean shutdown: {}", runtime.drain(Duration::from_secs(10))?.is_clean());
+    println!("clean shutdown: {}", runtime.drain_async(Duration::from_secs(10)).await?.is_clean());
     Ok(())
 }

@@ -25,6 +25,7 @@ use std::panic;
 use std::time::Duration;
 
 use postroom::prelude::*;
+use tokio::runtime::Handle;
 
 /// Maximum number of open jobs.
 const OPEN: usize = 1_000;
@@ -202,13 +203,14 @@ impl Queue {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
     // The reason for each crash is in the dead-letter list. Without this hook, it would also be on standard error.
     panic::set_hook(Box::new(|_| {}));
 
     // With a virtual clock the pauses take no time. A service would use the real one.
     let clock = Clock::manual();
-    let runtime = Runtime::builder().clock(clock.clone()).build()?;
+    let runtime = Runtime::builder().on_tokio(Handle::current()).clock(clock.clone()).build()?;
     let tree = Supervisor::one_for_one()
         .child("mail server", |spawn| spawn.of(MailServer::default()).serve())
         .child("workers", |spawn| {
@@ -232,18 +234,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         (5, "unknown@example.org"),
         (1, "ada@example.org"),
     ] {
-        println!("job {key}, to {to}: {:?}", queue.submit(key, to.to_string()).wait()?);
+        println!("job {key}, to {to}: {:?}", queue.submit(key, to.to_string()).await?);
     }
     clock.advance(Duration::from_secs(60))?;
 
-    for (key, attempts) in queue.done().wait()? {
+    for (key, attempts) in queue.done().await? {
         println!("job {key} is done (attempts: {attempts})");
     }
-    for (key, reason) in queue.dead_letters().wait()? {
+    for (key, reason) in queue.dead_letters().await? {
         println!("job {key} is dead: {reason}");
     }
     let server: Address<MailServer> = tree.child("mail server")?;
-    println!("mails sent: {}", server.sent().wait()?);
-    println!("clean shutdown: {}", runtime.drain(Duration::from_secs(10))?.is_clean());
+    println!("mails sent: {}", server.sent().await?);
+    println!("clean shutdown: {}", runtime.drain_async(Duration::from_secs(10)).await?.is_clean());
     Ok(())
 }

@@ -29,6 +29,8 @@ use postroom::prelude::*;
 use postroom::supervision::{ChildError, Tree};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
 mod script;
 
@@ -193,8 +195,8 @@ impl Listener {
 }
 
 /// Starts the server, and returns its address. The listener is restarted with the same socket if it fails.
-fn start(runtime: &Runtime) -> Result<SocketAddr, Box<dyn Error>> {
-    let socket = Arc::new(runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?);
+async fn start(runtime: &Runtime) -> Result<SocketAddr, Box<dyn Error>> {
+    let socket = Arc::new(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?);
     let address = socket.local_addr()?;
     let connections = Supervisor::dynamic().spawn(runtime)?;
     Supervisor::one_for_one()
@@ -205,16 +207,17 @@ fn start(runtime: &Runtime) -> Result<SocketAddr, Box<dyn Error>> {
     Ok(address)
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let runtime = Runtime::builder().tokio().build()?;
-    let address = start(&runtime)?;
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = Runtime::builder().on_tokio(Handle::current()).build()?; // processes run on the threads of Tokio
+    let address = start(&runtime).await?;
     let report = if env::args().any(|argument| argument == "--serve") {
         let interrupt = Interrupt::catch()?;
         println!("listening on {address}");
-        interrupt.wait();
-        runtime.drain(SHUTDOWN)?
+        block_in_place(|| interrupt.wait());
+        runtime.drain_async(SHUTDOWN).await?
     } else {
-        script::talk(runtime, address)?
+        block_in_place(|| script::talk(runtime, address))?
     };
     println!("clean shutdown: {}", report.is_clean());
     Ok(())
