@@ -8,6 +8,7 @@ use postroom::inspect::DeadLetterReason;
 use postroom::{Builder, ExitReason, Runtime};
 use std::future::Future;
 use std::pin::Pin;
+use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -16,6 +17,20 @@ use std::time::Duration;
 /// Runs `body` [`within`] a time limit far above what any test needs.
 pub fn watched<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> R {
     within(Duration::from_secs(60), body)
+}
+
+/// Like [`watched`], but in a program of its own, in which no other test runs. `name` is the path of the calling test,
+/// which that program runs again.
+pub fn alone(name: &str, body: impl FnOnce() + Send + 'static) {
+    const ALONE: &str = "POSTROOM_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some_and(|alone| *alone == *name) {
+        return watched(body);
+    }
+    let mut program = Command::new(std::env::current_exe().expect("the system knows"));
+    program.args(["--exact", name, "--nocapture"]).env(ALONE, name);
+    let output = program.output().expect("the program of this test can be started again");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
 /// Returns a builder with two workers, and with a short shutdown deadline in case a test fails. Calls may take an hour,

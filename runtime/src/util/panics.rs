@@ -208,22 +208,36 @@ pub(crate) fn contain<R>(site: Site, body: impl FnOnce() -> R) -> Result<R, Pani
 /// Runs several pieces of user code, and returns the first panic. `body` sets `site` before each piece.
 #[inline]
 pub(crate) fn contain_at<R>(site: &Cell<Site>, body: impl FnOnce() -> R) -> Result<R, Panic> {
+    let outer = begin(site);
+    let result = catch_unwind(AssertUnwindSafe(body));
+    if !outer {
+        CONTAINED.set(false);
+    }
+    match result {
+        Ok(value) => Ok(value),
+        Err(payload) => Err(panic_of(site, payload)),
+    }
+}
+
+/// The part of [`contain_at`] that is the same for all code. Returns whether this thread's panics were contained
+/// before.
+#[inline]
+fn begin(site: &Cell<Site>) -> bool {
     site.get().check_thread();
     let outer = CONTAINED.get();
     if !outer {
         CONTAINED.set(true);
     }
-    let result = catch_unwind(AssertUnwindSafe(body));
-    if !outer {
-        CONTAINED.set(false);
-    }
-    result.map_err(|payload| {
-        site.get().caught();
-        // `PLACE` may be inaccessible in the destructors of a thread's own thread-locals.
-        let panic = Panic { message: message(&*payload), place: PLACE.try_with(RefCell::take).unwrap_or_default() };
-        discard(payload);
-        panic
-    })
+    outer
+}
+
+#[cold]
+fn panic_of(site: &Cell<Site>, payload: Box<dyn Any + Send>) -> Panic {
+    site.get().caught();
+    // `PLACE` may be inaccessible in the destructors of a thread's own thread-locals.
+    let panic = Panic { message: message(&*payload), place: PLACE.try_with(RefCell::take).unwrap_or_default() };
+    discard(payload);
+    panic
 }
 
 /// Drops the payload of a panic. That drop runs user code too. If it panics in turn, the second payload is leaked,
@@ -285,9 +299,14 @@ impl Drops {
 pub(crate) fn ignore(site: Site, body: impl FnOnce()) {
     site.check_thread();
     if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
-        site.caught();
-        discard(payload);
+        discard_from(site, payload);
     }
+}
+
+#[cold]
+fn discard_from(site: Site, payload: Box<dyn Any + Send>) {
+    site.caught();
+    discard(payload);
 }
 
 /// Formats a user's value. If that panics, the text reports the panic.

@@ -3,7 +3,7 @@
 use postroom::Mailbox;
 use postroom::error::{BadName, GroupError, NameError, SendFailure};
 use postroom::prelude::*;
-use postroom_tests::face::{until, watched, with_runtime};
+use postroom_tests::face::{alone, until, watched, with_runtime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -219,10 +219,10 @@ fn a_host_that_goes_down_retires_its_addresses() {
 }
 
 /// Threads send by name while holders change. Each accepted message is handled by a holder, or was in the mailbox of a
-/// holder that was killed.
+/// holder that was killed. Beside other tests, a late message might be a dead letter of another runtime.
 #[test]
 fn messages_by_name_while_holders_change_are_handled_or_accounted_for() {
-    watched(|| {
+    alone("names::addresses::messages_by_name_while_holders_change_are_handled_or_accounted_for", || {
         let (builder, dead) = postroom_tests::face::with_dead_letters();
         let runtime = Arc::new(builder.build().unwrap());
         let (seen, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));

@@ -227,14 +227,14 @@ struct Borrowed(*mut TableCell);
 
 impl Borrowed {
     /// Borrows the current process's table, unless it is borrowed already.
-    #[inline(always)]
+    #[inline]
     fn begin() -> Option<Self> {
         let table = table();
         // The flag is set before the reference is created, so that there is never a second one.
         if table.is_null() || ACTIVE.with(|active| active.looking.replace(true)) { None } else { Some(Self(table)) }
     }
 
-    #[inline(always)]
+    #[inline]
     fn table(&mut self) -> &mut TableCell {
         // SAFETY: not null, so it points to the table that the innermost `enter` borrows and uses only through this
         // pointer. The flag refuses a second borrow inside the first, so there is one reference at a time.

@@ -236,7 +236,8 @@ impl Scheduler {
         let first = match self.begin(&token, pending, &mut spawned, &env) {
             Ok(first) => first,
             Err(error) => {
-                self.undo_start(token, pid, |reason| spawned.close(reason), &error);
+                let mut spawned = Some(spawned);
+                self.undo_start(token, pid, &mut |reason| spawned.take()?.close(reason), &error);
                 return Err(*error);
             }
         };
@@ -399,11 +400,12 @@ impl Scheduler {
         cold_state.guardian = guardian;
     }
 
+    #[cold]
     fn undo_start(
         &'static self,
         mut token: Token,
         pid: Pid,
-        close: impl FnOnce(&ExitReason) -> Option<ExitReason>,
+        close: &mut dyn FnMut(&ExitReason) -> Option<ExitReason>,
         error: &SpawnError,
     ) {
         let reason = ExitReason::error(crate::util::panics::text(error));

@@ -12,7 +12,7 @@ use crate::mailbox::lanes::Claim;
 use crate::mailbox::node_pool;
 use crate::manual::{Event, Events, Process, StepOutput};
 use crate::process::fixtures::Brief;
-use crate::slots::TABLE;
+use crate::slots::{TABLE, Token};
 use crate::sync::window::{Window, do_in};
 use crate::thread_cache::vacant_slots::MOST;
 use crate::{CallError, ExitReason, Host, Pid, ProcessError, Runtime, Signal};
@@ -209,6 +209,42 @@ fn a_message_that_comes_while_its_state_is_closed_is_lost_for_its_reason() {
 #[test]
 fn a_message_that_comes_after_the_look_is_lost_too() {
     is_lost_once(Place::AfterTheLook, &ExitReason::NoProcess);
+}
+
+/// A message is pushed after its process has ended and the slot has a process of another runtime.
+///
+/// Catches: a message that is lost without being counted. It is a dead letter of the other runtime, as
+/// [`DeadLetter::to`] says.
+#[test]
+fn a_message_that_comes_while_another_runtime_uses_the_slot_is_its_dead_letter() {
+    let [old, new] = [(); 2].map(|()| Runtime::builder().workers(1).build().expect("one worker"));
+    let mut token = TABLE.take().expect("a slot");
+    let (slot, pid) = (token.slot(), token.open(old.host().scheduler().slot_owner()));
+    assert!(token.park_idle().is_none(), "nothing has arrived");
+    let (other, message) = (new.host(), Arc::new(()));
+    do_in(Window::BeforeMessage, move || {
+        let mut token = Token::claim_own(slot).expect("it is parked");
+        token.close();
+        TABLE.take_back(token);
+        let process = other.spawn_process(Waits).start().expect("it starts");
+        assert_eq!(process.slot(), slot.index(), "this thread has just given it back");
+    });
+    old.send(pid, message.clone()).expect("it lived");
+    new.host().scheduler().wait_until_idle().expect("nothing runs");
+    assert_eq!(Arc::strong_count(&message), 1, "the message is dropped");
+    let [old, new] = [old, new].map(|runtime| runtime.host().statistics().dead_letters.ended);
+    assert_eq!((old, new), (0, 1));
+}
+
+/// A process that takes messages and lives.
+struct Waits;
+
+impl Process for Waits {
+    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
+        while events.next().is_some() {}
+        out.idle();
+        Ok(())
+    }
 }
 
 /// Like [`Brief`], but its close panics.
