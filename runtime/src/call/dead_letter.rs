@@ -10,8 +10,8 @@ use std::{cell::Cell, fmt};
 pub struct DeadLetter {
     /// The PID that it was sent to.
     ///
-    /// In a program with several runtimes, a message may arrive when its process has just ended and a process of another
-    /// runtime has its place. It is then a dead letter of that runtime, and the PID has the number of that one.
+    /// In a program with several runtimes, a message may arrive when its process has just ended and a process of
+    /// another runtime has its place. It is then a dead letter of that runtime, and the PID has the number of that one.
     pub to: Pid,
     /// The process that sent it, if the runtime knows it: a process that awaits the answer to its call. A message that
     /// was sent, not called, carries its sender only with the feature `spans`, and only while a subscriber wants spans.

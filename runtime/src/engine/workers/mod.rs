@@ -32,8 +32,8 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Takes a process that was woken from outside. Checks first whether the queue is empty: `pop` costs a fence, twenty
-    /// cycles per time slice, even then. A thread that pushes after the check announces its push.
+    /// Takes a process that was woken from outside. Checks first whether the queue is empty: `pop` costs a fence,
+    /// twenty cycles per time slice, even then. A thread that pushes after the check announces its push.
     #[inline]
     pub(crate) fn take(&self) -> Option<Token> {
         if self.inject.is_empty() { None } else { self.inject.pop() }
