@@ -324,3 +324,16 @@ fn sections_and_paths_are_read() {
     assert_eq!(quoted(&section(manifest, "b")["four"]), ["x", "y"]);
     assert_eq!(files_read("include_str!(\"a.md\"); #[path = \"../b.rs\"] mod b;"), ["a.md", "../b.rs"]);
 }
+
+/// Catches: a file that a tool has left behind, where a user looks first.
+#[test]
+fn the_root_has_only_texts_and_manifests() {
+    let files = fs::read_dir(root()).expect("the checkout").map(|entry| entry.expect("an entry"));
+    let others = files.filter(|entry| entry.path().is_file()).filter(|entry| {
+        let name = entry.file_name().into_string().expect("text");
+        let is_text = [".md", ".toml", ".lock"].iter().any(|end| name.ends_with(end));
+        !(is_text || name.starts_with('.') || name.starts_with("LICENSE-"))
+    });
+    let others: Vec<_> = others.map(|entry| entry.path()).collect();
+    assert!(others.is_empty(), "{others:?}");
+}
