@@ -1,9 +1,9 @@
 //! Counts words, with every job a process of its own.
 //!
 //! ```text
-//! cargo run --release --example wordcount                    # this repository's own text
-//! cargo run --release --example wordcount -- FILE DIRECTORY  # the 20 most frequent words, and the rate
-//! cargo run --release --example wordcount -- --all FILE      # every word: `COUNT WORD`
+//! cargo run --release -p wordcount                    # this repository's own text
+//! cargo run --release -p wordcount -- FILE DIRECTORY  # the 20 most frequent words, and the rate
+//! cargo run --release -p wordcount -- --all FILE      # every word: `COUNT WORD`
 //! ```
 //!
 //! ```text

@@ -125,8 +125,8 @@ impl Walker {
 
 /// Returns the workspace that this program was built from.
 fn repository() -> PathBuf {
-    let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    examples.parent().map_or(examples.clone(), PathBuf::from)
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().find(|folder| folder.join("Cargo.lock").exists()).unwrap_or(package).to_owned()
 }
 
 impl Skipped {

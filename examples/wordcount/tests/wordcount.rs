@@ -10,17 +10,17 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::{TempDir, tempdir};
 
-mod program;
+#[path = "../../tests/words/mod.rs"]
 mod words;
 
 use words::{Numbers, Tested, files, reference, same};
 
 fn wordcount<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<Output, Box<dyn Error>> {
-    Ok(program::command("wordcount").args(arguments).output()?)
+    Ok(Command::new(env!("CARGO_BIN_EXE_wordcount")).args(arguments).output()?)
 }
 
 /// Checks that the counts of the directory agree with the usual tools, and that nothing was skipped.
@@ -141,7 +141,7 @@ fn names_that_are_not_utf8_or_look_like_options() -> Tested {
     fs::create_dir(&odd)?;
     fs::write(odd.join(OsString::from_vec(b"--all\xfe".to_vec())), "odd names count")?;
     agrees(&directory)?;
-    let output = program::command("wordcount")
+    let output = Command::new(env!("CARGO_BIN_EXE_wordcount"))
         .current_dir(&odd)
         .args(["--all", "--"])
         .arg(OsString::from_vec(b"--all\xfe".to_vec()))
@@ -221,7 +221,7 @@ fn links_in_circles_do_not_hang() -> Tested {
 
 #[test]
 fn a_pipe_can_be_counted() -> Tested {
-    let mut child = program::command("wordcount")
+    let mut child = Command::new(env!("CARGO_BIN_EXE_wordcount"))
         .args(["--all", "/dev/stdin"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -270,7 +270,7 @@ fn an_unknown_option_is_a_usage_error() -> Tested {
 fn whoever_reads_the_output_may_stop_early() -> Tested {
     let directory = tempdir()?;
     fs::write(directory.path().join("large"), Numbers(4).text(3 << 20))?;
-    let mut child = program::command("wordcount")
+    let mut child = Command::new(env!("CARGO_BIN_EXE_wordcount"))
         .arg("--all")
         .arg(directory.path())
         .stdout(Stdio::piped())
