@@ -215,11 +215,6 @@ impl Quiet {
     /// Performs rest:T2 and rest:T3, after a thread has parked or the host has been shut down.
     pub(crate) fn notify(&self) {
         fence(Ordering::SeqCst);
-        self.notify_after_fence();
-    }
-
-    /// Performs rest:T3, for a thread that has executed a fence since it parked.
-    pub(crate) fn notify_after_fence(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             let _waiting = lock(&self.lock);
             self.changed.notify_all();

@@ -87,11 +87,7 @@ impl ThreadContext {
 
     /// Begins to rest. `looks_again` is true if the thread has done sleep:S1 and has yet to do sleep:S3.
     pub(super) fn rest(&self, looks_again: bool, is_poller: bool) -> RestStep {
-        match looks_again {
-            // sleep:S2 was the fence.
-            true => self.host.quiet.notify_after_fence(),
-            false => self.host.quiet.notify(),
-        }
+        self.host.quiet.notify();
         self.go_on_resting(PermitRest { looks_again, is_poller, expires: None, patience: None })
     }
 

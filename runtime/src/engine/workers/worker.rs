@@ -231,10 +231,7 @@ impl Worker {
 
     /// Clears the call and other requests, since the thread is about to check for all of them.
     pub(crate) fn acknowledge(&self) {
-        // What is not seen yet is seen at the next look.
-        if self.has_more_to_see() {
-            self.local.lock.acknowledge(ALL & !(UNWATCHED | RECORDED), Ordering::SeqCst);
-        }
+        self.local.lock.acknowledge(ALL & !(UNWATCHED | RECORDED), Ordering::SeqCst);
     }
 
     /// Returns whether any flag is set besides those for the recording and for the watchdog's rest.
@@ -256,9 +253,7 @@ impl Worker {
     /// slices.
     #[inline]
     pub(crate) fn begins_unwatched(&self) {
-        if !self.is_unwatched() {
-            self.local.lock.call_attention(UNWATCHED, Ordering::Relaxed);
-        }
+        self.local.lock.call_attention(UNWATCHED, Ordering::Relaxed);
         self.begun_after.store(self.done(), Ordering::Relaxed);
         self.begun.store(Moment::now_by(None).nanoseconds(), Ordering::Relaxed);
     }

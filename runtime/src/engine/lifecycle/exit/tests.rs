@@ -11,7 +11,7 @@ use crate::error::SendFailure;
 use crate::mailbox::lanes::Claim;
 use crate::mailbox::node_pool;
 use crate::manual::{Event, Events, Process, StepOutput};
-use crate::process::fixtures::Brief;
+use crate::process::fixtures::{Brief, OnMessage};
 use crate::slots::{TABLE, Token};
 use crate::sync::window::{Window, do_in};
 use crate::thread_cache::vacant_slots::MOST;
@@ -226,7 +226,7 @@ fn a_message_that_comes_while_another_runtime_uses_the_slot_is_its_dead_letter()
         let mut token = Token::claim_own(slot).expect("it is parked");
         token.close();
         TABLE.take_back(token);
-        let process = other.spawn_process(Waits).start().expect("it starts");
+        let process = other.spawn_process(OnMessage(drop)).start().expect("it starts");
         assert_eq!(process.slot(), slot.index(), "this thread has just given it back");
     });
     old.send(pid, message.clone()).expect("it lived");
@@ -234,17 +234,6 @@ fn a_message_that_comes_while_another_runtime_uses_the_slot_is_its_dead_letter()
     assert_eq!(Arc::strong_count(&message), 1, "the message is dropped");
     let [old, new] = [old, new].map(|runtime| runtime.host().statistics().dead_letters.ended);
     assert_eq!((old, new), (0, 1));
-}
-
-/// A process that takes messages and lives.
-struct Waits;
-
-impl Process for Waits {
-    fn step(&mut self, events: &mut Events<'_>, out: &mut StepOutput<'_>) -> Result<(), ProcessError> {
-        while events.next().is_some() {}
-        out.idle();
-        Ok(())
-    }
 }
 
 /// Like [`Brief`], but its close panics.
